@@ -5,4 +5,5 @@ extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
+mod sys;
 pub mod time;
