@@ -8,4 +8,5 @@
 
 mod memory;
 
+#[allow(unused_imports, reason = "hints for whoever owns much memory")]
 pub(crate) use memory::{advise_huge_pages, prefetch};
