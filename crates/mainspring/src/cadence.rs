@@ -119,15 +119,8 @@ impl Cadence {
     #[must_use]
     pub fn times_per(start: Instant, times: NonZeroU32, span: Duration, missed: Missed) -> Self {
         let span = NonZeroU64::new(saturating_nanos(span)).unwrap_or(NonZeroU64::MIN);
-        let mut cadence = Self {
-            origin: start,
-            origin_number: 0,
-            span,
-            times,
-            missed,
-            next: 0,
-            next_at: start,
-        };
+        let mut cadence =
+            Self { origin: start, origin_number: 0, span, times, missed, next: 0, next_at: start };
         cadence.expect_next(1);
         cadence
     }
@@ -164,12 +157,7 @@ impl Cadence {
             self.origin_number = number;
         }
         self.expect_next(number + 1);
-        Some(Due {
-            number,
-            scheduled,
-            late_by: now.saturating_duration_since(scheduled),
-            skipped,
-        })
+        Some(Due { number, scheduled, late_by: now.saturating_duration_since(scheduled), skipped })
     }
 
     fn expect_next(&mut self, number: u64) {

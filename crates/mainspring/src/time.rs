@@ -101,10 +101,7 @@ impl Instant {
 /// ```
 #[must_use]
 pub const fn saturating_nanos(duration: Duration) -> u64 {
-    duration
-        .as_secs()
-        .saturating_mul(NANOS_PER_SEC)
-        .saturating_add(duration.subsec_nanos() as u64)
+    duration.as_secs().saturating_mul(NANOS_PER_SEC).saturating_add(duration.subsec_nanos() as u64)
 }
 
 /// A point in time counted in units of a [`Resolution`]: tick `n` starts `n` units after the clock's origin.
@@ -158,19 +155,13 @@ impl Resolution {
     #[must_use]
     #[allow(clippy::cast_possible_truncation)] // a shift is at most 63
     pub const fn from_nanos(nanos: NonZeroU64) -> Self {
-        let shift = if nanos.is_power_of_two() {
-            nanos.trailing_zeros() as u8
-        } else {
-            Self::NO_SHIFT
-        };
+        let shift =
+            if nanos.is_power_of_two() { nanos.trailing_zeros() as u8 } else { Self::NO_SHIFT };
         Self { nanos, shift }
     }
 
     const fn from_shift(shift: u8) -> Self {
-        Self {
-            nanos: NonZeroU64::new(1 << shift).unwrap(),
-            shift,
-        }
+        Self { nanos: NonZeroU64::new(1 << shift).unwrap(), shift }
     }
 
     /// Nanoseconds per tick.
@@ -263,9 +254,7 @@ impl ManualClock {
     pub fn advance(&self, delay: Duration) {
         let ahead = |now| Some(Instant(now).saturating_add(delay).0);
         // The closure always returns `Some`, so the update cannot fail.
-        let _ = self
-            .0
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, ahead);
+        let _ = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, ahead);
     }
 }
 
@@ -328,10 +317,7 @@ mod tests {
             for moment in [0, 1, 999, 1 << shift, (1 << shift) - 1, u64::MAX] {
                 let instant = Instant::from_nanos(moment);
                 assert_eq!(by_shift.tick_at_or_before(instant).0, moment / (1 << shift));
-                assert_eq!(
-                    by_shift.tick_at_or_after(instant).0,
-                    moment.div_ceil(1 << shift)
-                );
+                assert_eq!(by_shift.tick_at_or_after(instant).0, moment.div_ceil(1 << shift));
             }
         }
     }
@@ -341,15 +327,9 @@ mod tests {
         assert_eq!(saturating_nanos(Duration::MAX), u64::MAX);
         assert_eq!(saturating_nanos(Duration::from_nanos(u64::MAX)), u64::MAX);
         assert_eq!(saturating_nanos(Duration::new(1, 7)), 1_000_000_007);
-        assert_eq!(
-            Instant::from_nanos(5).saturating_add(Duration::MAX),
-            Instant::MAX
-        );
+        assert_eq!(Instant::from_nanos(5).saturating_add(Duration::MAX), Instant::MAX);
         assert_eq!(Instant::from_nanos(5).checked_add(Duration::MAX), None);
-        assert_eq!(
-            Instant::from_nanos(5).saturating_sub(Duration::from_nanos(6)),
-            Instant::ORIGIN
-        );
+        assert_eq!(Instant::from_nanos(5).saturating_sub(Duration::from_nanos(6)), Instant::ORIGIN);
     }
 
     #[test]

@@ -19,9 +19,7 @@ fn at(nanos: u64) -> Instant {
 }
 
 fn catch_up(at_most: u32) -> Missed {
-    Missed::CatchUp {
-        at_most: nonzero(at_most),
-    }
+    Missed::CatchUp { at_most: nonzero(at_most) }
 }
 
 /// Everything that is due at `now`.
@@ -41,20 +39,10 @@ fn a_stall_is_answered_by_the_policy_that_was_chosen() {
             let mut cadence = Cadence::every(at(start), Duration::from_nanos(P), missed);
             let dues = drain(&mut cadence, at(start + stall.as_nanos()));
             let skipped: Vec<u64> = dues.iter().map(|due| due.skipped).collect();
-            (
-                numbers(&dues),
-                skipped,
-                cadence.next_at().as_nanos() - start,
-            )
+            (numbers(&dues), skipped, cadence.next_at().as_nanos() - start)
         };
-        assert_eq!(
-            stalled(catch_up(5)),
-            (vec![1, 2, 3, 4, 5], vec![0; 5], 6 * P)
-        );
-        assert_eq!(
-            stalled(catch_up(9)),
-            (vec![1, 2, 3, 4, 5], vec![0; 5], 6 * P)
-        );
+        assert_eq!(stalled(catch_up(5)), (vec![1, 2, 3, 4, 5], vec![0; 5], 6 * P));
+        assert_eq!(stalled(catch_up(9)), (vec![1, 2, 3, 4, 5], vec![0; 5], 6 * P));
         assert_eq!(stalled(catch_up(2)), (vec![4, 5], vec![3, 0], 6 * P));
         assert_eq!(stalled(Missed::Skip), (vec![5], vec![4], 6 * P));
         assert_eq!(stalled(Missed::Delay), (vec![1], vec![0], 6 * P + P / 2));
@@ -69,11 +57,7 @@ fn catching_up_is_bounded_and_what_was_dropped_is_told() {
     assert_eq!(numbers(&dues), [196, 197, 198, 199, 200]);
     assert_eq!(dues.iter().map(|due| due.skipped).sum::<u64>(), 195);
     assert_eq!(dues[0].late_by, Duration::from_millis(200));
-    assert_eq!(
-        cadence.next_at(),
-        at(10 * SECOND + SECOND / 20),
-        "phase kept"
-    );
+    assert_eq!(cadence.next_at(), at(10 * SECOND + SECOND / 20), "phase kept");
 }
 
 #[test]
@@ -97,15 +81,9 @@ fn sixty_hertz_is_sixty_a_second_for_ever() {
     for hertz in [1, 3, 7, 24, 30, 48, 60, 64, 144, 999, 1_000_003] {
         let mut cadence = Cadence::per_second(at(0), nonzero(hertz), Missed::Skip);
         for second in [1, 60, 300, 3600, 31_536_000] {
-            let due = cadence
-                .poll(at(second * SECOND))
-                .expect("a period ends with each second");
+            let due = cadence.poll(at(second * SECOND)).expect("a period ends with each second");
             assert_eq!(due.number, second * u64::from(hertz));
-            assert_eq!(
-                due.scheduled,
-                at(second * SECOND),
-                "{hertz} Hz at {second} s"
-            );
+            assert_eq!(due.scheduled, at(second * SECOND), "{hertz} Hz at {second} s");
         }
     }
     let mut cadence = Cadence::per_second(at(0), nonzero(60), Missed::Skip);
@@ -123,14 +101,9 @@ fn late_wake_ups_do_not_add_up() {
         lateness ^= lateness << 13;
         lateness ^= lateness >> 7;
         lateness ^= lateness << 17;
-        let wake = cadence
-            .next_at()
-            .saturating_add(Duration::from_nanos(lateness % 7_000_000));
+        let wake = cadence.next_at().saturating_add(Duration::from_nanos(lateness % 7_000_000));
         let due = cadence.poll(wake).expect("woken after the deadline");
-        assert_eq!(
-            due.number, number,
-            "never more than seven behind, so nothing is dropped"
-        );
+        assert_eq!(due.number, number, "never more than seven behind, so nothing is dropped");
         assert_eq!(due.scheduled, at(number * 1_000_000));
     }
 }
@@ -146,10 +119,7 @@ fn work_between_polls_does_not_lower_the_rate() {
             now += 3_000_000; // work
         }
         let end = 1000 * SECOND / u64::from(hertz);
-        assert!(
-            now.abs_diff(end) <= SECOND / u64::from(hertz),
-            "{hertz} Hz ended at {now}"
-        );
+        assert!(now.abs_diff(end) <= SECOND / u64::from(hertz), "{hertz} Hz ended at {now}");
     }
 }
 
@@ -159,9 +129,7 @@ fn never_early_wherever_the_start_lies_inside_a_millisecond() {
         let mut cadence = Cadence::every(at(start), Duration::from_millis(1), Missed::Skip);
         assert!(cadence.poll(at(start + 999_000)).is_none());
         assert!(cadence.poll(at(start + 999_999)).is_none());
-        let due = cadence
-            .poll(at(start + 1_000_000))
-            .expect("due on the nanosecond");
+        let due = cadence.poll(at(start + 1_000_000)).expect("due on the nanosecond");
         assert_eq!(due.late_by, Duration::ZERO);
     }
 }
@@ -170,20 +138,13 @@ fn never_early_wherever_the_start_lies_inside_a_millisecond() {
 fn a_zero_period_is_the_shortest_one_not_a_hang() {
     let mut cadence = Cadence::every(at(0), Duration::ZERO, catch_up(3));
     assert_eq!(cadence.next_at(), at(1));
-    assert_eq!(
-        numbers(&drain(&mut cadence, at(1_000_000))),
-        [999_998, 999_999, 1_000_000]
-    );
+    assert_eq!(numbers(&drain(&mut cadence, at(1_000_000))), [999_998, 999_999, 1_000_000]);
 }
 
 #[test]
 fn the_end_of_time_is_reached_without_panic() {
-    let spans = [
-        Duration::ZERO,
-        Duration::from_secs(1),
-        Duration::from_nanos(u64::MAX / 2),
-        Duration::MAX,
-    ];
+    let spans =
+        [Duration::ZERO, Duration::from_secs(1), Duration::from_nanos(u64::MAX / 2), Duration::MAX];
     for missed in [catch_up(1), catch_up(u32::MAX), Missed::Skip, Missed::Delay] {
         for span in spans {
             for times in [1, 60, u32::MAX] {
@@ -249,9 +210,7 @@ impl Oracle {
     }
 
     fn poll(&mut self, now: u128) -> Option<(u128, u128, u128)> {
-        let mut due: Vec<u128> = (self.next..)
-            .take_while(|&n| self.time_of(n) <= now)
-            .collect();
+        let mut due: Vec<u128> = (self.next..).take_while(|&n| self.time_of(n) <= now).collect();
         let all = due.len();
         match self.missed {
             Missed::CatchUp { at_most } => {
@@ -273,11 +232,7 @@ impl Oracle {
 }
 
 fn any_policy() -> impl Strategy<Value = Missed> {
-    prop_oneof![
-        (1_u32..6).prop_map(catch_up),
-        Just(Missed::Skip),
-        Just(Missed::Delay)
-    ]
+    prop_oneof![(1_u32..6).prop_map(catch_up), Just(Missed::Skip), Just(Missed::Delay)]
 }
 
 proptest! {

@@ -3,7 +3,6 @@
 use super::{TimerKey, Wheel};
 use crate::time::Tick;
 use core::fmt;
-use core::mem;
 
 /// A pass over the timers that are due, made by [`Wheel::advance`].
 ///
@@ -37,10 +36,7 @@ impl<T> Advance<'_, T> {
     #[inline]
     pub fn next(&mut self) -> Option<Expired<'_, T>> {
         let index = self.wheel.next_due(self.to, &mut self.from)?;
-        Some(Expired {
-            wheel: self.wheel,
-            index,
-        })
+        Some(Expired { wheel: self.wheel, index })
     }
 
     /// The tick being fired.
@@ -80,10 +76,7 @@ impl<T> Advance<'_, T> {
 
 impl<T> fmt::Debug for Advance<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Advance")
-            .field("to", &self.to)
-            .field("wheel", &self.wheel)
-            .finish()
+        f.debug_struct("Advance").field("to", &self.to).field("wheel", &self.wheel).finish()
     }
 }
 
@@ -96,9 +89,10 @@ impl<T> fmt::Debug for Advance<'_, T> {
 /// | [`rearm`](Self::rearm)  | stays         | stays: a periodic timer                              |
 /// | [`remove`](Self::remove)| handed out    | stale                                                |
 /// | [`take`](Self::take)    | handed out    | reserved until [`Wheel::rearm`] or [`Wheel::cancel`] |
-/// | none: dropped           | dropped       | stale                                                |
+/// | none                    | dropped       | stale                                                |
 ///
-/// Forgetting it (`mem::forget`) leaves a timer that never fires, until its key is cancelled.
+/// The last line holds from the next call of [`Advance::next`], or the next pass, on: until then the timer can still be
+/// cancelled or rescheduled by its key.
 pub struct Expired<'p, T> {
     wheel: &'p mut Wheel<T>,
     index: u32,
@@ -135,17 +129,16 @@ impl<T> Expired<'_, T> {
     /// Arms it again, in place: key and value stay. A deadline that has been reached is due in the next pass.
     #[inline]
     pub fn rearm(self, deadline: Tick) {
+        self.wheel.lent = None;
         self.wheel.queue(self.index, deadline.0);
-        mem::forget(self); // so that it does not end
     }
 
     /// Ends it and returns its value.
     #[inline]
     #[must_use]
     pub fn remove(self) -> T {
-        let value = self.wheel.timers.remove(self.index);
-        mem::forget(self); // it has ended
-        value
+        self.wheel.lent = None;
+        self.wheel.timers.remove(self.index)
     }
 
     /// Hands its value out and keeps its key, for a callback that needs the wheel, or that runs elsewhere.
@@ -155,17 +148,8 @@ impl<T> Expired<'_, T> {
     #[inline]
     #[must_use]
     pub fn take(self) -> (TimerKey, T) {
-        let key = self.key();
-        let value = self.wheel.timers.take(self.index);
-        mem::forget(self); // it lives on
-        (key, value)
-    }
-}
-
-impl<T> Drop for Expired<'_, T> {
-    fn drop(&mut self) {
-        // The record is free before the value's own drop runs, which may panic.
-        drop(self.wheel.timers.remove(self.index));
+        self.wheel.lent = None;
+        (self.key(), self.wheel.timers.take(self.index))
     }
 }
 

@@ -41,27 +41,19 @@ impl<T> Wheel<T> {
             }
         }
         self.slots.blocks.check_free(&mut seen);
-        assert!(
-            seen[1..].iter().all(|&seen| seen),
-            "a block is neither in a chain nor free"
-        );
+        assert!(seen[1..].iter().all(|&seen| seen), "a block is neither in a chain nor free");
         assert_eq!(entries, self.slots.entries, "count of entries");
-        assert_eq!(
-            live,
-            self.timers.len(),
-            "each armed timer has one live entry"
-        );
-        assert!(
-            self.horizon <= self.now.max(self.first_event()),
-            "an event before the horizon"
-        );
+        let lent = self.lent.filter(|lent| self.timers.hot(lent.index).place() == lent.place);
+        live += usize::from(lent.is_some());
+        assert_eq!(live, self.timers.len(), "each armed timer has one live entry");
+        assert!(self.horizon <= self.now.max(self.first_event()), "an event before the horizon");
         self.slots.check_ahead(self.now);
         self.timers.check();
     }
 
     /// The bound on stale entries, which holds after a round of the sweeper's hand.
     pub fn stale_entries(&self) -> usize {
-        self.slots.entries - self.timers.len()
+        self.slots.entries.saturating_sub(self.timers.len())
     }
 
     /// How many stale entries there may be at a time when every operation left one: twice the timers and some.
@@ -75,9 +67,7 @@ impl<T> Wheel<T> {
     }
 
     fn first_event(&self) -> u64 {
-        self.slots
-            .next_event(self.now)
-            .map_or(u64::MAX, |event| event.start)
+        self.slots.next_event(self.now).map_or(u64::MAX, |event| event.start)
     }
 
     /// Whether the entry is live; panics if a live one stands in the wrong slot.
@@ -88,29 +78,17 @@ impl<T> Wheel<T> {
             return false;
         }
         let start = start_of_slot(self.now, slot);
-        assert!(
-            start <= hot.deadline,
-            "a timer waits in a slot that starts after its deadline"
-        );
+        assert!(start <= hot.deadline, "a timer waits in a slot that starts after its deadline");
         if slot == OVERDUE {
-            assert!(
-                hot.is_moved() || hot.deadline <= self.now,
-                "a timer ahead of time is overdue"
-            );
+            assert!(hot.is_moved() || hot.deadline <= self.now, "a timer ahead of time is overdue");
         } else {
-            assert!(
-                start > self.now,
-                "a timer waits in a slot that time has passed"
-            );
+            assert!(start > self.now, "a timer waits in a slot that time has passed");
             // Drained ahead or not yet: both are right until the block is open.
             let now_open = place_slot(self.now, hot.deadline, self.slots.open);
             let soon_open =
                 place_slot(self.now, hot.deadline, self.slots.open | self.slots.pending);
             let is_right = slot == now_open || slot == soon_open;
-            assert!(
-                hot.is_moved() || is_right,
-                "a timer waits in a slot that is not its own"
-            );
+            assert!(hot.is_moved() || is_right, "a timer waits in a slot that is not its own");
         }
         true
     }
@@ -123,43 +101,26 @@ impl Slots {
         let mut chain = Vec::new();
         let mut block = head;
         while block != 0 {
-            assert!(
-                !core::mem::replace(&mut seen[block as usize], true),
-                "block in two chains"
-            );
+            assert!(!core::mem::replace(&mut seen[block as usize], true), "block in two chains");
             let is_tail = self.slots[slot].tail_block() == block;
             let (next, len) = self.blocks.header(block);
-            let (next, len) = if is_tail {
-                (0, self.slots[slot].tail & CAPACITY)
-            } else {
-                (next, len)
-            };
+            let (next, len) =
+                if is_tail { (0, self.slots[slot].tail & CAPACITY) } else { (next, len) };
             assert!(len > 0, "an empty block in a chain");
             assert!(is_tail || next != 0, "a chain ends before its tail");
             chain.push((block, len));
             block = next;
         }
-        assert_eq!(
-            chain.len(),
-            self.slots[slot].blocks as usize,
-            "count of blocks"
-        );
+        assert_eq!(chain.len(), self.slots[slot].blocks as usize, "count of blocks");
         if slot != OVERDUE {
             let (level, index) = (slot / RING, slot % RING);
-            assert!(
-                self.occupied[level][index / 64] >> (index % 64) & 1 == 1,
-                "occupied bit"
-            );
+            assert!(self.occupied[level][index / 64] >> (index % 64) & 1 == 1, "occupied bit");
         }
         chain
     }
 
     fn slots_with_blocks(&self) -> impl Iterator<Item = usize> + '_ {
-        self.slots
-            .iter()
-            .enumerate()
-            .filter(|(_, slot)| slot.head != 0)
-            .map(|(slot, _)| slot)
+        self.slots.iter().enumerate().filter(|(_, slot)| slot.head != 0).map(|(slot, _)| slot)
     }
 
     /// Number, length and entries read of each block of a chain that is being read.
@@ -167,16 +128,9 @@ impl Slots {
         let mut rest = Vec::new();
         let mut block = chain.block;
         while block != 0 {
-            assert!(
-                !core::mem::replace(&mut seen[block as usize], true),
-                "block in two chains"
-            );
+            assert!(!core::mem::replace(&mut seen[block as usize], true), "block in two chains");
             let (next, len) = self.blocks.header(block);
-            rest.push((
-                block,
-                len,
-                if block == chain.block { chain.read } else { 0 },
-            ));
+            rest.push((block, len, if block == chain.block { chain.read } else { 0 }));
             assert_eq!(next == 0, block == chain.last, "last block of the chain");
             block = next;
         }
@@ -186,26 +140,13 @@ impl Slots {
     /// As many bits as slots with blocks; open blocks have nothing above them; pending ones exist; counts agree.
     fn check_ahead(&self, now: u64) {
         let marked: usize = self.occupied_len.iter().map(|&len| usize::from(len)).sum();
-        let with_blocks = self
-            .slots_with_blocks()
-            .filter(|&slot| slot != OVERDUE)
-            .count();
+        let with_blocks = self.slots_with_blocks().filter(|&slot| slot != OVERDUE).count();
         assert_eq!(marked, with_blocks, "occupied bits");
         for level in 0..LEVELS {
             let bit = 1_u8 << level;
-            let ones: u32 = self.occupied[level]
-                .iter()
-                .map(|word| word.count_ones())
-                .sum();
-            assert_eq!(
-                ones,
-                u32::from(self.occupied_len[level]),
-                "count of occupied slots"
-            );
-            assert!(
-                self.open & self.pending & bit == 0,
-                "a block both open and pending"
-            );
+            let ones: u32 = self.occupied[level].iter().map(|word| word.count_ones()).sum();
+            assert_eq!(ones, u32::from(self.occupied_len[level]), "count of occupied slots");
+            assert!(self.open & self.pending & bit == 0, "a block both open and pending");
             let Some(next) = next_block(level, now) else {
                 assert!(
                     (self.open | self.pending) & bit == 0,
@@ -213,18 +154,11 @@ impl Slots {
                 );
                 continue;
             };
-            assert!(
-                (self.open | self.pending) & bit != 0,
-                "a block neither open nor pending"
-            );
+            assert!((self.open | self.pending) & bit != 0, "a block neither open nor pending");
             if self.open & bit != 0 {
-                let slot = self
-                    .slot_above(level, now)
-                    .expect("an open block's slot above is known");
-                assert_eq!(
-                    self.slots[slot].head, 0,
-                    "something waits above an open block"
-                );
+                let slot =
+                    self.slot_above(level, now).expect("an open block's slot above is known");
+                assert_eq!(self.slots[slot].head, 0, "something waits above an open block");
                 let _ = next;
             }
         }
@@ -236,10 +170,7 @@ impl Blocks {
     fn check_free(&self, seen: &mut [bool]) {
         let mut block = self.free;
         while block != 0 {
-            assert!(
-                !core::mem::replace(&mut seen[block as usize], true),
-                "free block in use"
-            );
+            assert!(!core::mem::replace(&mut seen[block as usize], true), "free block in use");
             block = self.header(block).0;
         }
     }

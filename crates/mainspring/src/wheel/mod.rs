@@ -101,6 +101,16 @@ pub struct Wheel<T> {
     slots: Slots,
     /// What is left of the tick being fired.
     firing: Chain,
+    /// The timer lent last, while nothing has become of it yet.
+    lent: Option<Lent>,
+}
+
+/// A timer whose entry has been read. It ends with the next one, unless it was armed, taken or ended meanwhile.
+#[derive(Clone, Copy)]
+struct Lent {
+    index: u32,
+    /// Where its entry stood. As long as its record says so, it is in this state.
+    place: u32,
 }
 
 impl<T> Wheel<T> {
@@ -113,6 +123,7 @@ impl<T> Wheel<T> {
             timers: Slab::new(),
             slots: Slots::new(now.0),
             firing: Chain::default(),
+            lent: None,
         }
     }
 
@@ -124,9 +135,7 @@ impl<T> Wheel<T> {
     pub fn try_with_capacity(now: Tick, timers: usize) -> Result<Self, CapacityError> {
         let mut wheel = Self::new(now);
         let refused = |_| CapacityError { timers };
-        let count = u32::try_from(timers)
-            .ok()
-            .filter(|&count| count <= MAX_TIMERS);
+        let count = u32::try_from(timers).ok().filter(|&count| count <= MAX_TIMERS);
         let count = count.ok_or(CapacityError { timers })?;
         wheel.timers.try_reserve(count).map_err(refused)?;
         wheel.slots.try_reserve(count).map_err(refused)?;
@@ -180,26 +189,19 @@ impl<T> Wheel<T> {
     /// A later deadline is a single store, whatever the number of timers.
     #[inline]
     pub fn reschedule(&mut self, key: TimerKey, deadline: Tick) -> bool {
-        let deadline = deadline.0;
-        let Some(&hot) = self.timers.find(key) else {
-            return false;
-        };
+        let (now, deadline) = (self.now, deadline.0);
+        let Some(&hot) = self.timers.find(key) else { return false };
         if hot.is_taken() {
             return false;
         }
         // The entry may stay where it is if it will be reached no later than the new deadline. A timer that keeps its
-        // place in the order of arming must not be moved so to an earlier tick; one that lost it may. What is due
-        // already may wait for the next pass, and this one may get beyond the new deadline before that.
-        let stays = hot.is_queued()
-            && hot.deadline > self.now
-            && (deadline >= hot.deadline
-                || hot.is_moved()
-                    && deadline > self.now
-                    && deadline >= self.slots.start_of_place(self.now, hot.place()));
-        if stays {
-            if deadline != hot.deadline {
-                self.timers.move_in_place(key.index, deadline);
-            }
+        // place in the order of arming must not be moved so to an earlier tick; one that lost it may. (Asked in this
+        // order, the processor guesses right: timers that are moved at all, are moved over and over.)
+        let earliest =
+            if hot.is_moved() { self.slots.start_of_place(now, hot.place()) } else { hot.deadline };
+        // What is due already may wait for the next pass, and this one may get beyond the new deadline before that.
+        if deadline >= earliest && deadline > now && hot.deadline > now {
+            self.timers.move_in_place(key.index, deadline);
         } else {
             self.queue(key.index, deadline);
             self.left_stale();
@@ -227,16 +229,13 @@ impl<T> Wheel<T> {
     #[inline]
     pub fn advance(&mut self, now: Tick) -> Advance<'_, T> {
         let from = self.now;
+        self.end_lent();
         if self.horizon <= from {
             // What was armed for a tick already reached is due in this pass; what is armed from here on, is not.
             let overdue = self.slots.detach(OVERDUE);
             self.slots.concatenate(&mut self.firing, overdue);
         }
-        Advance {
-            to: now.0.max(from),
-            from,
-            wheel: self,
-        }
+        Advance { to: now.0.max(from), from, wheel: self }
     }
 
     /// No timer fires before this tick; `None` if there is no timer. O(1).
@@ -304,11 +303,8 @@ impl<T> Wheel<T> {
     /// Queues a timer that has a value.
     #[inline]
     fn queue(&mut self, index: u32, deadline: u64) {
-        let slot = if deadline <= self.now {
-            OVERDUE
-        } else {
-            self.slots.slot_for(self.now, deadline)
-        };
+        let slot =
+            if deadline <= self.now { OVERDUE } else { self.slots.slot_for(self.now, deadline) };
         let place = self.slots.push(slot, index);
         self.timers.queued(index, deadline, place);
         self.horizon = self.horizon.min(deadline);
@@ -325,10 +321,13 @@ impl<T> Wheel<T> {
     /// The next timer to fire in a pass to `to`.
     #[inline]
     fn next_due(&mut self, to: u64, from: &mut u64) -> Option<u32> {
+        self.end_lent();
         loop {
             while let Some(index) = self.slots.next_in(&mut self.firing, &self.timers) {
-                let deadline = self.timers.hot(index).deadline;
+                let &hot = self.timers.hot(index);
+                let deadline = hot.deadline;
                 if deadline <= self.now {
+                    self.lent = Some(Lent { index, place: hot.place() });
                     return Some(index);
                 }
                 // Moved to a later tick since it was queued.
@@ -341,6 +340,17 @@ impl<T> Wheel<T> {
             if !self.arrive_at_next_event(to, from) {
                 return None;
             }
+        }
+    }
+
+    /// Ends the timer lent last, if nothing else has become of it.
+    #[inline]
+    fn end_lent(&mut self) {
+        if let Some(Lent { index, place }) = self.lent.take()
+            && self.timers.hot(index).place() == place
+        {
+            // The record is free before the value's own drop runs, which may panic.
+            drop(self.timers.remove(index));
         }
     }
 
@@ -362,10 +372,7 @@ impl<T> Wheel<T> {
             to
         } else {
             let block_end = to | slots::LOWEST_BLOCK_MASK; // at the next tick blocks must be looked at
-            let event = self
-                .slots
-                .next_event(to)
-                .map_or(u64::MAX, |event| event.start);
+            let event = self.slots.next_event(to).map_or(u64::MAX, |event| event.start);
             event.min(block_end.saturating_add(1))
         };
         false

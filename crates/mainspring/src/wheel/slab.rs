@@ -151,10 +151,7 @@ impl<T> Slab<T> {
             }
         };
         let hot = self.hot.get_mut(index);
-        assert!(
-            hot.place == VACANT,
-            "a record on the vacant list holds a timer"
-        );
+        assert!(hot.place == VACANT, "a record on the vacant list holds a timer");
         hot.place = LOOSE;
         self.values.get_mut(index).write(value);
         self.len += 1;
@@ -177,19 +174,14 @@ impl<T> Slab<T> {
     #[inline]
     pub(super) fn key(&self, index: u32) -> TimerKey {
         let generation = NonZeroU32::new(self.hot.get(index).generation);
-        TimerKey {
-            index,
-            generation: generation.expect("only vacant records have no generation"),
-        }
+        TimerKey { index, generation: generation.expect("only vacant records have no generation") }
     }
 
     /// The record that `key` names, if its timer lives.
     #[inline]
     pub(super) fn find(&self, key: TimerKey) -> Option<&Hot> {
         // The generation of a vacant record belongs to no key that was ever given out.
-        self.hot
-            .try_get(key.index)
-            .filter(|hot| hot.generation == key.generation.get())
+        self.hot.try_get(key.index).filter(|hot| hot.generation == key.generation.get())
     }
 
     #[inline]
@@ -213,10 +205,7 @@ impl<T> Slab<T> {
     #[inline]
     pub(super) fn queued(&mut self, index: u32, deadline: u64, place: u32) {
         let hot = self.hot.get_mut(index);
-        assert!(
-            hot.has_value() && place >= FIRST_PLACE,
-            "only a timer with a value can be queued"
-        );
+        assert!(hot.has_value() && place >= FIRST_PLACE, "only a timer with a value can be queued");
         hot.deadline = deadline;
         hot.place = place;
     }
@@ -225,20 +214,19 @@ impl<T> Slab<T> {
     #[inline]
     pub(super) fn carried(&mut self, index: u32, place: u32) {
         let hot = self.hot.get_mut(index);
-        assert!(
-            hot.has_value() && place >= FIRST_PLACE,
-            "only a timer with a value can be queued"
-        );
+        assert!(hot.has_value() && place >= FIRST_PLACE, "only a timer with a value can be queued");
         hot.place = place | (hot.place & MOVED);
     }
 
-    /// Gives a queued timer another deadline without touching its entry.
+    /// Gives a queued timer another deadline without touching its entry. The same deadline changes nothing.
     #[inline]
     pub(super) fn move_in_place(&mut self, index: u32, deadline: u64) {
         let hot = self.hot.get_mut(index);
-        debug_assert!(hot.is_queued());
-        hot.deadline = deadline;
-        hot.place |= if hot.has_value() { MOVED } else { 0 };
+        assert!(hot.is_queued(), "only an entry in its place can stay there");
+        if deadline != hot.deadline {
+            hot.deadline = deadline;
+            hot.place |= MOVED;
+        }
     }
 
     #[inline]
@@ -370,27 +358,15 @@ pub(super) struct Segments<R: Plain> {
 }
 
 /// Bytes of a segment, at most (a single record may be larger).
-const SEGMENT_BYTES: usize = if cfg!(feature = "std") {
-    8 << 20
-} else {
-    16 << 10
-};
+const SEGMENT_BYTES: usize = if cfg!(feature = "std") { 8 << 20 } else { 16 << 10 };
 /// A huge page, or a cache line where there are none.
 const PAGE_BYTES: usize = if cfg!(feature = "std") { 2 << 20 } else { 64 };
 
 impl<R: Plain> Segments<R> {
     /// log2 of the records in a segment.
     const SHIFT: u32 = {
-        let size = if size_of::<R>() == 0 {
-            1
-        } else {
-            size_of::<R>()
-        };
-        if size > SEGMENT_BYTES {
-            0
-        } else {
-            (SEGMENT_BYTES / size).ilog2()
-        }
+        let size = if size_of::<R>() == 0 { 1 } else { size_of::<R>() };
+        if size > SEGMENT_BYTES { 0 } else { (SEGMENT_BYTES / size).ilog2() }
     };
     const LEN: usize = 1 << Self::SHIFT;
     #[allow(clippy::cast_possible_truncation)] // LEN is at most 2^23
@@ -400,22 +376,14 @@ impl<R: Plain> Segments<R> {
     const BYTES: usize = (size_of::<R>() * Self::LEN).next_multiple_of(PAGE_BYTES);
 
     pub(super) const fn new() -> Self {
-        Self {
-            table: Vec::new(),
-            allocations: Vec::new(),
-            owns: PhantomData,
-        }
+        Self { table: Vec::new(), allocations: Vec::new(), owns: PhantomData }
     }
 
     /// The allocation for a segment: one page longer than it, so that it can start on one.
     ///
     /// Asking the allocator for that alignment instead would make it write all the zeros now.
     fn layout() -> Result<Layout, OutOfMemory> {
-        let align = if align_of::<R>() > 16 {
-            align_of::<R>()
-        } else {
-            16
-        };
+        let align = if align_of::<R>() > 16 { align_of::<R>() } else { 16 };
         Layout::from_size_align(Self::BYTES + PAGE_BYTES.max(align), align).map_err(|_| OutOfMemory)
     }
 
@@ -444,11 +412,7 @@ impl<R: Plain> Segments<R> {
         // is smaller than that: the segment's BYTES lie inside it.
         let start = unsafe { allocation.add(padding) };
         // The first page of all stays small, for wheels that do.
-        let small = if self.table.is_empty() {
-            PAGE_BYTES.min(Self::BYTES)
-        } else {
-            0
-        };
+        let small = if self.table.is_empty() { PAGE_BYTES.min(Self::BYTES) } else { 0 };
         sys::advise_huge_pages(start.as_ptr().wrapping_add(small), Self::BYTES - small);
         self.table.push(start.cast());
         self.allocations.push(allocation);

@@ -50,10 +50,8 @@ const MAX_BLOCKS: u32 = 1 << (31 - POSITION_BITS);
 /// The tail of an empty slot: full, so that appending opens a block.
 const EMPTY_TAIL: u32 = CAPACITY;
 
-const _: () = assert!(
-    FIRST_PLACE == 1 << POSITION_BITS,
-    "block 0 is not used, so no place is lower"
-);
+const _: () =
+    assert!(FIRST_PLACE == 1 << POSITION_BITS, "block 0 is not used, so no place is lower");
 
 #[derive(Clone, Copy)]
 pub(super) struct Slot {
@@ -66,11 +64,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    const EMPTY: Self = Self {
-        head: 0,
-        tail: EMPTY_TAIL,
-        blocks: 0,
-    };
+    const EMPTY: Self = Self { head: 0, tail: EMPTY_TAIL, blocks: 0 };
 
     pub(super) fn tail_block(self) -> u32 {
         self.tail >> POSITION_BITS
@@ -140,8 +134,7 @@ impl Slots {
     }
 
     pub(super) fn try_reserve(&mut self, entries: u32) -> Result<(), OutOfMemory> {
-        self.blocks
-            .try_reserve((entries / CAPACITY).saturating_add(1).min(MAX_BLOCKS))
+        self.blocks.try_reserve((entries / CAPACITY).saturating_add(1).min(MAX_BLOCKS))
     }
 
     /// Entries in all chains, stale ones included.
@@ -172,10 +165,7 @@ impl Slots {
     /// The first tick of the slot in which the entry at `place` waits.
     #[inline]
     pub(super) fn start_of_place(&self, now: u64, place: u32) -> u64 {
-        start_of_slot(
-            now,
-            usize::from(*self.blocks.slot_of.get(place >> POSITION_BITS)),
-        )
+        start_of_slot(now, usize::from(*self.blocks.slot_of.get(place >> POSITION_BITS)))
     }
 
     // ---- appending
@@ -184,11 +174,7 @@ impl Slots {
     #[inline]
     pub(super) fn push(&mut self, slot: usize, index: u32) -> u32 {
         let tail = self.slots[slot].tail;
-        let place = if tail & CAPACITY == CAPACITY {
-            self.open_block(slot)
-        } else {
-            tail + 1
-        };
+        let place = if tail & CAPACITY == CAPACITY { self.open_block(slot) } else { tail + 1 };
         self.slots[slot].tail = place;
         self.blocks.write(place, index);
         self.entries += 1;
@@ -223,12 +209,7 @@ impl Slots {
         let last = tail >> POSITION_BITS;
         self.blocks.set_header(last, 0, tail & CAPACITY);
         self.vacate(slot);
-        Chain {
-            block: head,
-            read: 0,
-            len: 0,
-            last,
-        }
+        Chain { block: head, read: 0, len: 0, last }
     }
 
     /// Appends one chain to another.
@@ -422,11 +403,7 @@ impl Slots {
             let start = (block << BITS | (index & (SPAN - 1)) as u64) << shift;
             if best.is_none_or(|best| start < best.start) {
                 let is_alone = best.is_none() && !is_next;
-                best = Some(Event {
-                    start,
-                    slot: level * RING + index,
-                    is_alone,
-                });
+                best = Some(Event { start, slot: level * RING + index, is_alone });
             }
             // What waits on higher levels starts after this level's present block.
             if !is_next {
@@ -499,11 +476,8 @@ impl Slots {
             return;
         };
         let is_tail = self.slots[slot].tail_block() == block;
-        let (next, len) = if is_tail {
-            (0, self.slots[slot].tail & CAPACITY)
-        } else {
-            self.blocks.header(block)
-        };
+        let (next, len) =
+            if is_tail { (0, self.slots[slot].tail & CAPACITY) } else { self.blocks.header(block) };
         for position in 1..=len {
             timers.prefetch_hot(self.blocks.read(block << POSITION_BITS | position));
         }
@@ -569,10 +543,7 @@ impl Slots {
             if block != 0 {
                 return Some((slot, before, block));
             }
-            self.hand = Hand {
-                slot: self.next_occupied(slot)?,
-                before: 0,
-            };
+            self.hand = Hand { slot: self.next_occupied(slot)?, before: 0 };
         }
         None
     }
@@ -706,12 +677,7 @@ const _: () = assert!(OVERDUE <= u16::MAX as usize);
 
 impl Blocks {
     const fn new() -> Self {
-        Self {
-            entries: Segments::new(),
-            slot_of: Segments::new(),
-            fresh: 1,
-            free: 0,
-        }
+        Self { entries: Segments::new(), slot_of: Segments::new(), fresh: 1, free: 0 }
     }
 
     fn try_reserve(&mut self, blocks: u32) -> Result<(), OutOfMemory> {
@@ -723,10 +689,7 @@ impl Blocks {
     fn allocate(&mut self, slot: usize) -> u32 {
         let block = if self.free == 0 {
             let block = self.fresh;
-            assert!(
-                block < MAX_BLOCKS,
-                "2^31 timers are the most that a wheel holds"
-            );
+            assert!(block < MAX_BLOCKS, "2^31 timers are the most that a wheel holds");
             self.entries.reserve(block + 1);
             self.slot_of.reserve(block + 1);
             self.fresh += 1;
