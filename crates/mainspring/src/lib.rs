@@ -6,6 +6,8 @@ extern crate alloc;
 extern crate std;
 
 pub mod cadence;
+#[cfg(feature = "std")]
+pub mod clock;
 mod sys;
 pub mod time;
 pub mod wheel;
