@@ -35,8 +35,8 @@ use crate::time::{Clock, Instant};
 /// between two `Tsc` clocks. If a counter jumped ahead, time stands still until the system's clock is there, 2 s at most.
 ///
 /// **Between threads** that synchronise, a later read may be lower by the cores' offset plus what a re-anchor corrected:
-/// both are measured, see [`TscReport`]. With a sound counter that is well under a microsecond, and it is checked to be
-/// under 2 us for the cores.
+/// both are measured, see [`TscReport`]. The cores' offset is checked to be under 2 us. A sound counter is corrected by a
+/// few microseconds at the first re-anchor, whose rate comes from a stretch of 2 ms, and by well under one at later ones.
 ///
 /// ```
 /// use mainspring::clock::{Monotonic, Tsc};
