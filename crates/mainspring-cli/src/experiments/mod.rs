@@ -1,0 +1,50 @@
+//! The experiments: one file each, with its parameters, its run, its rows and how they are shown.
+
+pub(crate) mod churn;
+pub(crate) mod fire;
+pub(crate) mod ticks;
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::report::progress::Progress;
+use crate::report::table::Block;
+
+/// What one experiment is. The implementing type is its plan: the parameters of one run, decided and validated.
+pub(crate) trait Experiment {
+    /// Its name on the command line and its key in the JSON document.
+    const NAME: &'static str;
+
+    /// One line that says what is measured.
+    const TITLE: &'static str;
+
+    /// One line of the result, as it stands in the JSON document: units in the names of its fields.
+    type Row: Serialize;
+
+    /// Few and small parameters: a taste, in well under a minute.
+    fn quick() -> Self;
+
+    /// The parameters the published numbers are made with.
+    fn full() -> Self;
+
+    /// How long a run will take, roughly: told before a long run.
+    fn estimate(&self) -> Duration;
+
+    /// Measures. An error means that the result would have been invalid, and says why.
+    fn run(&self, context: &Context<'_>) -> Result<Vec<Self::Row>>;
+
+    /// The rows as a person reads them.
+    fn show(&self, rows: &[Self::Row]) -> Vec<Block>;
+}
+
+/// What an experiment gets from the program. There is nothing global beside it.
+#[derive(Debug)]
+pub(crate) struct Context<'a> {
+    /// Every random choice of a run comes from this.
+    pub(crate) seed: u64,
+
+    /// Where a run says how far it is, and may print a line above the bar.
+    pub(crate) progress: &'a Progress,
+}

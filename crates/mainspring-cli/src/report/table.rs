@@ -1,0 +1,102 @@
+//! Results as a person reads them: titled tables, and text.
+
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table as Grid, presets};
+use std::fmt::{self, Display};
+
+/// One piece of what is printed.
+#[derive(Clone, Debug)]
+pub(crate) enum Block {
+    Table(Table),
+    /// Printed as it is.
+    Text(String),
+}
+
+/// A table with a title above and notes below.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table {
+    title: String,
+    columns: Vec<(String, CellAlignment)>,
+    rows: Vec<Vec<String>>,
+    notes: Vec<String>,
+}
+
+impl Table {
+    pub(crate) fn new(title: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            ..Self::default()
+        }
+    }
+
+    /// Adds a column of words.
+    #[must_use]
+    pub(crate) fn words(self, head: impl Into<String>) -> Self {
+        self.column(head, CellAlignment::Left)
+    }
+
+    /// Adds a column of numbers.
+    #[must_use]
+    pub(crate) fn numbers(self, head: impl Into<String>) -> Self {
+        self.column(head, CellAlignment::Right)
+    }
+
+    /// Adds a line. Cells that are missing at its end are empty.
+    pub(crate) fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
+        let cells: Vec<String> = cells.into_iter().map(Into::into).collect();
+        debug_assert!(
+            cells.len() <= self.columns.len(),
+            "more cells than columns: {cells:?}"
+        );
+        self.rows.push(cells);
+    }
+
+    /// Adds a line of text below the table.
+    pub(crate) fn note(&mut self, text: impl Into<String>) {
+        self.notes.push(text.into());
+    }
+
+    fn column(mut self, head: impl Into<String>, alignment: CellAlignment) -> Self {
+        self.columns.push((head.into(), alignment));
+        self
+    }
+}
+
+impl Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut grid = Grid::new();
+        grid.load_preset(presets::NOTHING)
+            .set_content_arrangement(ContentArrangement::Disabled);
+        grid.set_header(self.columns.iter().map(|(head, _)| Cell::new(head)));
+        for row in &self.rows {
+            grid.add_row(row);
+        }
+        for (index, (_, alignment)) in self.columns.iter().enumerate() {
+            if let Some(column) = grid.column_mut(index) {
+                column.set_cell_alignment(*alignment);
+            }
+        }
+        writeln!(f, "{}", self.title)?;
+        for line in grid.lines() {
+            writeln!(f, " {}", line.trim_end())?;
+        }
+        for note in &self.notes {
+            writeln!(f, "  {note}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Table(table) => write!(f, "{table}"),
+            Self::Text(text) => writeln!(f, "{}", text.trim_end()),
+        }
+    }
+}
+
+impl From<Table> for Block {
+    fn from(table: Table) -> Self {
+        Self::Table(table)
+    }
+}
