@@ -6,5 +6,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod cadence;
+#[cfg(feature = "std")]
+pub mod clock;
 mod sys;
 pub mod time;
