@@ -5,4 +5,8 @@ extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
+pub mod cadence;
+#[cfg(feature = "std")]
+pub mod clock;
+mod sys;
 pub mod time;
