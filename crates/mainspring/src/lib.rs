@@ -5,4 +5,6 @@ extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
+pub mod cadence;
+mod sys;
 pub mod time;
