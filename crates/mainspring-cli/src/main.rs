@@ -2,7 +2,10 @@
 
 mod engines;
 mod experiments;
+mod memory;
+mod os;
 mod report;
 mod stopwatch;
+mod workload;
 
 fn main() {}
