@@ -13,7 +13,12 @@ use crate::{engines, exit};
 /// `mainspring bench` is the place to start: every experiment with few and small parameters, in under three minutes.
 /// `mainspring clock` says what this machine's clocks are worth, in plain words.
 #[derive(Debug, Parser)]
-#[command(name = "mainspring", version, term_width = 100, arg_required_else_help = true)]
+#[command(
+    name = "mainspring",
+    version,
+    term_width = 100,
+    arg_required_else_help = true
+)]
 #[command(disable_help_subcommand = true, subcommand_required = true, after_help = exit::HELP)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -174,9 +179,9 @@ pub(crate) struct Fire {
 /// What the engines of `churn` and `fire` stand on.
 #[derive(Args, Debug)]
 pub(crate) struct Ground {
-    /// Nanoseconds a tick of the engine, at most a millisecond [default: 1000000]
-    #[arg(long, value_name = "NS")]
-    pub(crate) resolution_ns: Option<Count>,
+    /// Nanoseconds a tick of the engine, at most a millisecond [default: 1000000,65536]
+    #[arg(long, value_delimiter = ',', value_name = "NS,..")]
+    pub(crate) resolution_ns: Option<Vec<Count>>,
 
     /// Do not ask the system for huge pages
     #[arg(long)]
@@ -216,8 +221,13 @@ impl FromStr for Count {
         if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
             return Err("give a whole number such as 250000, 250k or 1M".to_owned());
         }
-        let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(scale));
-        number.map(Self).ok_or_else(|| "the number is too large".to_owned())
+        let number = digits
+            .parse::<u64>()
+            .ok()
+            .and_then(|number| number.checked_mul(scale));
+        number
+            .map(Self)
+            .ok_or_else(|| "the number is too large".to_owned())
     }
 }
 
@@ -233,10 +243,28 @@ mod tests {
 
     #[test]
     fn counts_are_read_as_people_write_them() {
-        for (text, count) in [("0", 0), ("17", 17), ("250_000", 250_000), ("250k", 250_000), ("10M", 10_000_000)] {
+        for (text, count) in [
+            ("0", 0),
+            ("17", 17),
+            ("250_000", 250_000),
+            ("250k", 250_000),
+            ("10M", 10_000_000),
+        ] {
             assert_eq!(text.parse(), Ok(Count(count)), "{text}");
         }
-        for text in ["", "k", "_", "-1", "+1", "1.5", "1K", "1 k", "0x10", "99999999999999999999", "99999999999999999M"] {
+        for text in [
+            "",
+            "k",
+            "_",
+            "-1",
+            "+1",
+            "1.5",
+            "1K",
+            "1 k",
+            "0x10",
+            "99999999999999999999",
+            "99999999999999999M",
+        ] {
             assert!(text.parse::<Count>().is_err(), "{text:?}");
         }
     }

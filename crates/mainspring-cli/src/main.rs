@@ -5,11 +5,13 @@ mod commands;
 mod engines;
 mod exit;
 mod experiments;
+mod memory;
 mod options;
 mod os;
 mod output;
 mod report;
 mod stopwatch;
+mod workload;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -37,18 +39,29 @@ fn run(options: Options) -> Result<(), Failure> {
 /// Help and version are answers; anything else the parser says is a refusal, on one line.
 fn answer(instead: &clap::Error) -> Result<(), Failure> {
     let text = instead.render().to_string();
-    if instead.use_stderr() && instead.kind() != clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+    if instead.use_stderr()
+        && instead.kind() != clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    {
         return Err(Failure::Usage(one_line(&text)));
     }
     let mut out = io::stdout().lock();
-    write!(out, "{text}").and_then(|()| out.flush()).map_err(|error| Failure::output("standard output", error))
+    write!(out, "{text}")
+        .and_then(|()| out.flush())
+        .map_err(|error| Failure::output("standard output", error))
 }
 
 fn one_line(text: &str) -> String {
-    let wanted = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
-    let wanted = wanted.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
+    let wanted = text
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.starts_with("Usage:"));
+    let wanted =
+        wanted.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
     let line = wanted.collect::<Vec<_>>().join(" ").replace(" tip: ", "; ");
-    format!("{}; --help tells what there is", line.trim_start_matches("error: "))
+    format!(
+        "{}; --help tells what there is",
+        line.trim_start_matches("error: ")
+    )
 }
 
 fn end(result: Result<(), Failure>) -> ExitCode {

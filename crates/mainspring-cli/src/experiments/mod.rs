@@ -83,6 +83,41 @@ impl<E: Experiment + std::fmt::Debug> AnyExperiment for E {
 
     fn measure(&self, context: &Context<'_>) -> Result<Outcome> {
         let rows = self.run(context)?;
-        Ok(Outcome { rows: Rows::new(&rows)?, blocks: self.show(&rows) })
+        Ok(Outcome {
+            rows: Rows::new(&rows)?,
+            blocks: self.show(&rows),
+        })
     }
+}
+
+/// All pairs of two lists, the first turning slowest.
+fn grid<'a, A: Copy, B: Copy>(
+    first: &'a [A],
+    second: &'a [B],
+) -> impl Iterator<Item = (A, B)> + 'a {
+    first
+        .iter()
+        .flat_map(move |&a| second.iter().map(move |&b| (a, b)))
+}
+
+/// A length of a tick as people say it.
+fn tick_name(resolution_ns: u64) -> String {
+    match resolution_ns {
+        ns if ns.is_multiple_of(1_000_000) => format!("{} ms", ns / 1_000_000),
+        ns if ns >= 1_000 => format!("{:.1} us", ns as f64 / 1_000.0),
+        ns => format!("{ns} ns"),
+    }
+}
+
+/// Digits in groups of three.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }

@@ -23,7 +23,12 @@ pub(crate) struct Document<'a, Body> {
 
 impl<'a, Body: Serialize> Document<'a, Body> {
     pub(crate) fn new(machine: &'a Machine, body: Body) -> Self {
-        Self { schema: SCHEMA, machine, commit: COMMIT, body }
+        Self {
+            schema: SCHEMA,
+            machine,
+            commit: COMMIT,
+            body,
+        }
     }
 }
 
@@ -43,9 +48,18 @@ pub(crate) struct Rows {
 
 impl Rows {
     pub(crate) fn new<Row: Serialize>(rows: &[Row]) -> serde_json::Result<Self> {
-        let lines: Vec<String> = rows.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
-        let text = if lines.is_empty() { "[]".to_owned() } else { format!("[\n{}\n]", lines.join(",\n")) };
-        Ok(Self { rows: RawValue::from_string(text)? })
+        let lines: Vec<String> = rows
+            .iter()
+            .map(serde_json::to_string)
+            .collect::<Result<_, _>>()?;
+        let text = if lines.is_empty() {
+            "[]".to_owned()
+        } else {
+            format!("[\n{}\n]", lines.join(",\n"))
+        };
+        Ok(Self {
+            rows: RawValue::from_string(text)?,
+        })
     }
 }
 
@@ -57,17 +71,23 @@ pub(crate) enum Sink {
     /// A device or a pipe, written as it is.
     Device(PathBuf),
     /// A file, replaced as a whole when the document is complete.
-    File { path: PathBuf, partial: PathBuf },
+    File {
+        path: PathBuf,
+        partial: PathBuf,
+    },
 }
 
 impl Sink {
     /// Finds out now, before a long run, whether the document can be written in the end. Leaves nothing behind.
     pub(crate) fn open(path: Option<&Path>) -> Result<Self, Failure> {
-        let Some(path) = path else { return Ok(Self::Nowhere) };
+        let Some(path) = path else {
+            return Ok(Self::Nowhere);
+        };
         if path == Path::new("-") {
             return Ok(Self::Stdout);
         }
-        Self::file(path).map_err(|error| Failure::output(format!("--json {}", path.display()), error))
+        Self::file(path)
+            .map_err(|error| Failure::output(format!("--json {}", path.display()), error))
     }
 
     fn file(path: &Path) -> io::Result<Self> {
@@ -75,7 +95,10 @@ impl Sink {
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         if let Ok(existing) = fs::metadata(&path) {
             if existing.is_dir() {
-                return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory; name a file in it"));
+                return Err(io::Error::new(
+                    io::ErrorKind::IsADirectory,
+                    "it is a directory; name a file in it",
+                ));
             }
             // Whoever may not write a file should not replace it either.
             OpenOptions::new().append(true).open(&path)?;
@@ -83,7 +106,9 @@ impl Sink {
                 return Ok(Self::Device(path));
             }
         }
-        let name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it names no file"))?;
+        let name = path
+            .file_name()
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it names no file"))?;
         let mut partial = OsString::from(".");
         partial.push(name);
         partial.push(format!(".{}.partial", std::process::id()));
@@ -102,17 +127,23 @@ impl Sink {
         matches!(self, Self::File { .. } | Self::Device(_))
     }
 
-    pub(crate) fn write<Body: Serialize>(&self, document: &Document<'_, Body>) -> Result<(), Failure> {
+    pub(crate) fn write<Body: Serialize>(
+        &self,
+        document: &Document<'_, Body>,
+    ) -> Result<(), Failure> {
         if matches!(self, Self::Nowhere) {
             return Ok(());
         }
-        let mut text = serde_json::to_vec_pretty(document).map_err(|error| Failure::Output(error.into()))?;
+        let mut text =
+            serde_json::to_vec_pretty(document).map_err(|error| Failure::Output(error.into()))?;
         text.push(b'\n');
         match self {
             Self::Nowhere => Ok(()),
             Self::Stdout => {
                 let mut out = io::stdout().lock();
-                out.write_all(&text).and_then(|()| out.flush()).map_err(|e| Failure::output("standard output", e))
+                out.write_all(&text)
+                    .and_then(|()| out.flush())
+                    .map_err(|e| Failure::output("standard output", e))
             }
             Self::Device(path) => OpenOptions::new()
                 .append(true)
@@ -136,7 +167,10 @@ fn replace(path: &Path, partial: &Path, text: &[u8]) -> io::Result<()> {
     fs::rename(partial, path)
 }
 
-fn as_map<S: Serializer>(experiments: &[(&'static str, Rows)], serializer: S) -> Result<S::Ok, S::Error> {
+fn as_map<S: Serializer>(
+    experiments: &[(&'static str, Rows)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.collect_map(experiments.iter().map(|(name, rows)| (name, rows)))
 }
 
@@ -154,8 +188,21 @@ mod tests {
             zeta_ns: u32,
             alpha_ms: u32,
         }
-        let rows = Rows::new(&[Row { zeta_ns: 1, alpha_ms: 2 }, Row { zeta_ns: 3, alpha_ms: 4 }]).unwrap();
-        let results = Results { seed: 7, experiments: vec![("ticks", rows), ("clocks", Rows::new::<Row>(&[]).unwrap())] };
+        let rows = Rows::new(&[
+            Row {
+                zeta_ns: 1,
+                alpha_ms: 2,
+            },
+            Row {
+                zeta_ns: 3,
+                alpha_ms: 4,
+            },
+        ])
+        .unwrap();
+        let results = Results {
+            seed: 7,
+            experiments: vec![("ticks", rows), ("clocks", Rows::new::<Row>(&[]).unwrap())],
+        };
         let text = serde_json::to_string(&results).unwrap();
         assert_eq!(
             text,
@@ -166,14 +213,27 @@ mod tests {
 
     #[test]
     fn a_document_replaces_a_file_and_leaves_nothing_beside_it() {
-        let directory = std::env::temp_dir().join(format!("mainspring-json-{}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("mainspring-json-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         let path = directory.join("result.json");
         fs::write(&path, "old").unwrap();
         let sink = Sink::open(Some(&path)).unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), "old", "asking whether it can be written changes nothing");
-        sink.write(&Document::new(&Machine::default(), Results { seed: 1, experiments: Vec::new() })).unwrap();
-        let written: serde_json::Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        assert_eq!(
+            fs::read_to_string(&path).unwrap(),
+            "old",
+            "asking whether it can be written changes nothing"
+        );
+        sink.write(&Document::new(
+            &Machine::default(),
+            Results {
+                seed: 1,
+                experiments: Vec::new(),
+            },
+        ))
+        .unwrap();
+        let written: serde_json::Value =
+            serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
         assert_eq!(written["schema"], 1);
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
         fs::remove_dir_all(&directory).unwrap();

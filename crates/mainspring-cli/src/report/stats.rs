@@ -34,7 +34,11 @@ impl Summary {
     pub(crate) fn margin_percent(&self) -> f64 {
         let (low, high) = self.confidence.unwrap_or((self.min, self.max));
         let widest = (high - self.median).max(self.median - low);
-        if widest == 0.0 { 0.0 } else { widest / self.median.abs() * 100.0 }
+        if widest == 0.0 {
+            0.0
+        } else {
+            widest / self.median.abs() * 100.0
+        }
     }
 
     /// Half the width of what was seen, in percent of the median: how much to trust the last digits.

@@ -86,7 +86,10 @@ impl Facts {
     }
 
     pub(crate) fn show(&self) -> Vec<Block> {
-        vec![self.table().into(), staleness::table(&self.staleness).into()]
+        vec![
+            self.table().into(),
+            staleness::table(&self.staleness).into(),
+        ]
     }
 
     fn table(&self) -> Table {
@@ -96,26 +99,54 @@ impl Facts {
         let ns = |ns: Option<f64>| ns.map_or_else(unknown, |ns| format!("{ns:.1} ns"));
 
         fact("clock source", self.source.clone().unwrap_or_else(unknown));
-        fact("  available", if self.available.is_empty() { unknown() } else { self.available.join(", ") });
+        fact(
+            "  available",
+            if self.available.is_empty() {
+                unknown()
+            } else {
+                self.available.join(", ")
+            },
+        );
         fact("a system call (getpid)", ns(Some(self.costs.getpid_ns)));
         let by = match self.served_by {
             Served::Vdso => "no system call",
             Served::SystemCall => "a system call",
             Served::Unclear => "perhaps a system call",
         };
-        fact("the monotonic clock", format!("{:.1} ns, {by}", self.costs.monotonic_ns));
-        fact("  its coarse form", ns(Some(self.costs.monotonic_coarse_ns)));
+        fact(
+            "the monotonic clock",
+            format!("{:.1} ns, {by}", self.costs.monotonic_ns),
+        );
+        fact(
+            "  its coarse form",
+            ns(Some(self.costs.monotonic_coarse_ns)),
+        );
         fact("a cached clock", ns(Some(self.costs.cached_ns)));
         fact("the processor's counter", ns(self.costs.counter_ns));
-        fact("  of one rate", if self.counter_invariant { "yes" } else { "no" }.to_owned());
-        let agreement = self.cores.as_ref().map_or_else(|| "nothing to compare".to_owned(), Cores::to_string);
+        fact(
+            "  of one rate",
+            if self.counter_invariant { "yes" } else { "no" }.to_owned(),
+        );
+        let agreement = self
+            .cores
+            .as_ref()
+            .map_or_else(|| "nothing to compare".to_owned(), Cores::to_string);
         fact("  on all cores", agreement);
-        let tsc = self.tsc_refused.as_ref().map_or_else(|| ns(self.costs.tsc_ns), |why| format!("none: {why}"));
+        let tsc = self
+            .tsc_refused
+            .as_ref()
+            .map_or_else(|| ns(self.costs.tsc_ns), |why| format!("none: {why}"));
         fact("the Tsc clock", tsc);
         if let Some(drift) = &self.drift {
             let (ppm, margin) = (drift.ppm, drift.margin_ppm);
             let over = length(drift.seconds * 1e9);
-            fact("  drift", format!("{ppm:+.3} +- {margin:.3} ppm over {over}, at most {}", length(drift.largest_ns)));
+            fact(
+                "  drift",
+                format!(
+                    "{ppm:+.3} +- {margin:.3} ppm over {over}, at most {}",
+                    length(drift.largest_ns)
+                ),
+            );
         }
         table
     }
@@ -138,7 +169,9 @@ impl Costs {
     /// Judged by cost: a clock that is read by a system call costs at least what the cheapest call does.
     pub(super) fn served_by(&self) -> Served {
         // A hypervisor that intercepts the counter makes reads slow without any system call.
-        let intercepted = self.counter_ns.is_some_and(|counter| counter > self.getpid_ns.min(self.monotonic_ns) / 2.0);
+        let intercepted = self
+            .counter_ns
+            .is_some_and(|counter| counter > self.getpid_ns.min(self.monotonic_ns) / 2.0);
         match self.monotonic_ns / self.getpid_ns {
             ratio if ratio < 0.8 => Served::Vdso,
             ratio if ratio >= 1.0 && !intercepted => Served::SystemCall,
@@ -152,22 +185,43 @@ mod tests {
     use super::*;
 
     fn costs(getpid_ns: f64, monotonic_ns: f64, counter_ns: Option<f64>) -> Served {
-        Costs { getpid_ns, monotonic_ns, counter_ns, ..Costs::default() }.served_by()
+        Costs {
+            getpid_ns,
+            monotonic_ns,
+            counter_ns,
+            ..Costs::default()
+        }
+        .served_by()
     }
 
     #[test]
     fn who_serves_a_read_is_judged_by_its_cost() {
         assert_eq!(costs(102.0, 22.0, Some(10.0)), Served::Vdso);
-        assert_eq!(costs(40.0, 25.0, Some(18.0)), Served::Vdso, "a fast system call");
-        assert_eq!(costs(100.0, 900.0, Some(10.0)), Served::SystemCall, "acpi_pm");
+        assert_eq!(
+            costs(40.0, 25.0, Some(18.0)),
+            Served::Vdso,
+            "a fast system call"
+        );
+        assert_eq!(
+            costs(100.0, 900.0, Some(10.0)),
+            Served::SystemCall,
+            "acpi_pm"
+        );
         assert_eq!(costs(100.0, 140.0, None), Served::SystemCall);
-        assert_eq!(costs(100.0, 1500.0, Some(1400.0)), Served::Unclear, "the hypervisor intercepts the counter");
+        assert_eq!(
+            costs(100.0, 1500.0, Some(1400.0)),
+            Served::Unclear,
+            "the hypervisor intercepts the counter"
+        );
         assert_eq!(costs(100.0, 90.0, Some(10.0)), Served::Unclear);
     }
 
     #[test]
     fn nothing_known_is_shown_as_unknown() {
         let text = Facts::default().table().to_string();
-        assert!(text.contains("unknown") && text.contains("nothing to compare"), "{text}");
+        assert!(
+            text.contains("unknown") && text.contains("nothing to compare"),
+            "{text}"
+        );
     }
 }

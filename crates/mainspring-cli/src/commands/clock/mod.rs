@@ -30,7 +30,8 @@ pub(crate) fn run(clock: &Clock) -> Result<(), Failure> {
     let machine = Machine::observe();
     output.print(&machine)?;
     if cfg!(debug_assertions) {
-        progress.line("built without optimisation: costs are too high. Use `cargo run --release`.\n");
+        progress
+            .line("built without optimisation: costs are too high. Use `cargo run --release`.\n");
     }
 
     let facts = Facts::measure(clock.span, &progress);
@@ -42,5 +43,11 @@ pub(crate) fn run(clock: &Clock) -> Result<(), Failure> {
         output.print(block)?;
     }
     output.print(format_args!("Verdict\n  - {}", verdict.join("\n  - ")))?;
-    sink.write(&Document::new(&machine, Findings { clock: &facts, verdict: &verdict }))
+    sink.write(&Document::new(
+        &machine,
+        Findings {
+            clock: &facts,
+            verdict: &verdict,
+        },
+    ))
 }

@@ -32,14 +32,20 @@ pub(super) fn table(rows: &[Staleness]) -> Table {
         .numbers("p99")
         .numbers("worst");
     for row in rows {
-        let times = [row.refresh_ns, row.stale_ns_median, row.stale_ns_p99, row.stale_ns_max];
+        let times = [
+            row.refresh_ns,
+            row.stale_ns_median,
+            row.stale_ns_p99,
+            row.stale_ns_max,
+        ];
         table.row(times.map(|ns| length(ns as f64)));
     }
     table
 }
 
 fn of(period: Duration) -> Result<Staleness> {
-    let upkeep = Cached::upkeep(Monotonic, period).context("no thread to refresh a cached clock")?;
+    let upkeep =
+        Cached::upkeep(Monotonic, period).context("no thread to refresh a cached clock")?;
     let clock = upkeep.clock();
     let (watch, mut stale_ns) = (Stopwatch::start(), Vec::with_capacity(300_000));
     while watch.elapsed() < SPAN {
@@ -60,8 +66,12 @@ fn of(period: Duration) -> Result<Staleness> {
     })
 }
 
-const REFRESH: [Duration; 4] =
-    [Duration::from_micros(100), Duration::from_millis(1), Duration::from_millis(5), Duration::from_millis(10)];
+const REFRESH: [Duration; 4] = [
+    Duration::from_micros(100),
+    Duration::from_millis(1),
+    Duration::from_millis(5),
+    Duration::from_millis(10),
+];
 
 /// For each period.
 const SPAN: Duration = Duration::from_millis(300);
