@@ -8,3 +8,4 @@ extern crate std;
 pub mod cadence;
 mod sys;
 pub mod time;
+pub mod wheel;

@@ -156,9 +156,10 @@ impl Resolution {
 
     /// Ticks of `nanos` nanoseconds.
     #[must_use]
+    #[allow(clippy::cast_possible_truncation)] // a shift is at most 63
     pub const fn from_nanos(nanos: NonZeroU64) -> Self {
         let shift = if nanos.is_power_of_two() {
-            nanos.trailing_zeros() as u8 // at most 63
+            nanos.trailing_zeros() as u8
         } else {
             Self::NO_SHIFT
         };
