@@ -9,4 +9,6 @@ pub mod cadence;
 #[cfg(feature = "std")]
 pub mod clock;
 mod sys;
+#[cfg(feature = "std")]
+pub mod tick;
 pub mod time;

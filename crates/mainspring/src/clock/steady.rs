@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Outside that window (an old anchor, a counter that jumped, another core's counter that is far off) the reader asks the
-//! system's clock and makes a new anchor. So no fault of the counter moves the time by more than [`LIFE`], and an anchor
-//! that nobody renews costs speed, not truth.
+//! system's clock and makes a new anchor. So an anchor that nobody renews costs speed, not truth, and no fault of the
+//! counter moves the time ahead by more than [`LIFE`]. Behind it can fall by as much as the last [`Steady::re_anchor`] is
+//! ago: readers tell an anchor's age by the counter itself, and one that slows down or stops makes every anchor look young.
 //!
 //! The anchor is published under a version number: even while it holds, odd while it is replaced and for ever after the
 //! counter was found out. Readers that meet an odd or a changed version ask the system's clock; nobody waits.
@@ -334,11 +335,11 @@ fn visit(source: &impl Source) -> Option<Vec<Sample>> {
 /// By how much the cores' counters disagree at most, uncertainty of reading included; an error if more than
 /// [`CORE_TOLERANCE`] of it is certain.
 fn disagreement(cores: &[Sample], rate: u64) -> Result<Duration, Reason> {
-    let Some(reference) = cores.last() else {
+    let Some((reference, others)) = cores.split_last() else {
         return Ok(Duration::ZERO);
     };
     let mut largest = Duration::ZERO;
-    for core in cores {
+    for core in others {
         let expected = reference.extrapolate(core.counter, rate);
         let between = reference.middle().abs_diff(core.middle());
         let allowed = CORE_TOLERANCE + reference.width() + between / SLEW;
@@ -347,7 +348,9 @@ fn disagreement(cores: &[Sample], rate: u64) -> Result<Duration, Reason> {
                 by: magnitude(core.distance(expected)),
             });
         }
-        largest = largest.max(magnitude(expected - i128::from(core.middle())));
+        let apart = magnitude(expected - i128::from(core.middle()));
+        let unsure = Duration::from_nanos((reference.width() + core.width()) / 2);
+        largest = largest.max(apart + unsure);
     }
     Ok(largest)
 }
@@ -360,7 +363,7 @@ fn hertz(rate: u64) -> u64 {
     u64::try_from((1_000_000_000_u128 << 32) / u128::from(rate)).unwrap_or(u64::MAX)
 }
 
-/// For how long an anchor serves, in nanoseconds, and so how far a broken counter can move the time.
+/// For how long an anchor serves, in nanoseconds, and so how far ahead a broken counter can move the time.
 pub(super) const LIFE: u64 = 2_000_000_000;
 /// An anchor is not replaced before this age: the longer the stretch, the better the rate is known.
 const REST: u64 = 100_000_000;

@@ -24,8 +24,9 @@ use crate::time::{Clock, Instant};
 /// * each [`re_anchor`](Self::re_anchor) compares it with the system's clock (which daemons may slew by 500 ppm; beyond
 ///   1000 ppm it is found out) and measures its rate again. A thread of its own (`mainspring-tsc`) then visits every core
 ///   and compares them once more;
-/// * a read whose anchor is older than 2 s, or whose counter is not within those 2 s, asks the system's clock and
-///   re-anchors. So the clock is kept by itself; a loop that calls `re_anchor` keeps that cost out of its reads.
+/// * a read whose anchor is older than 2 s by the counter, or whose counter is not within those 2 s, asks the system's
+///   clock and re-anchors. So the clock keeps itself; a loop that calls `re_anchor` keeps that cost out of its reads. It
+///   also is what finds a counter that has stopped: without such a loop, no read would notice that it stands still.
 ///
 /// A failed check switches all clones to the system's clock, for good; [`report`](Self::report) says why. Suspending the
 /// machine or restoring it from an image looks like a fault and does the same.
