@@ -9,7 +9,7 @@
 //!   is whatever work and sleep leave; it is here to be compared with.
 //!
 //! To be punctual without burning a core, the loop sleeps until shortly before a deadline and spins for the rest. How
-//! shortly is measured: the margin follows how late the system has been waking this thread, up to 2 ms. `spin(false)`
+//! shortly is measured: the margin follows how late the system has been waking this thread, up to 1 ms. `spin(false)`
 //! does without, and ticks are as late as the system wakes.
 //!
 //! Each pass reads the clock when the tick begins and when its body ends, and while it waits; the body gets the reading
@@ -98,7 +98,7 @@ impl TickLoop {
         self
     }
 
-    /// Whether to spin the last stretch before a deadline. On unless told otherwise; it costs up to 2 ms of a core per
+    /// Whether to spin the last stretch before a deadline. On unless told otherwise; it costs up to 1 ms of a core per
     /// tick, about 0.1 ms on a quiet Linux.
     #[must_use]
     pub fn spin(mut self, spin: bool) -> Self {
