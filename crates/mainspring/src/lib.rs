@@ -6,6 +6,10 @@ extern crate alloc;
 extern crate std;
 
 pub mod cadence;
+#[cfg(feature = "std")]
+pub mod clock;
 mod sys;
+#[cfg(feature = "std")]
+pub mod tick;
 pub mod time;
 pub mod wheel;

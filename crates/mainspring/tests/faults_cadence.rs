@@ -244,8 +244,7 @@ struct Oracle {
 impl Oracle {
     fn time_of(&self, number: u128) -> u128 {
         let exact = (number - self.origin_number) * self.span;
-        let whole = exact / self.times;
-        self.origin + whole + u128::from(exact % self.times != 0)
+        self.origin + exact / self.times + (exact % self.times).min(1)
     }
 
     fn poll(&mut self, now: u128) -> Option<(u128, u128, u128)> {

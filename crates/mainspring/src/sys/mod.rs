@@ -6,7 +6,23 @@
 //! This is where the crate's `unsafe` lives, one operation per block, each with its argument.
 #![allow(unsafe_code)]
 
+#[cfg(feature = "std")]
+mod affinity;
+#[cfg(feature = "std")]
+mod clock_source;
+#[cfg(feature = "std")]
+mod counter;
 mod memory;
+#[cfg(feature = "std")]
+mod os_clock;
 
+#[cfg(feature = "std")]
+pub(crate) use affinity::{allowed_cpus, pin_to};
+#[cfg(feature = "std")]
+pub(crate) use clock_source::clock_source_file;
+#[cfg(feature = "std")]
+pub(crate) use counter::{counter, counter_is_invariant};
 #[allow(unused_imports, reason = "hints for whoever owns much memory")]
 pub(crate) use memory::{advise_huge_pages, prefetch};
+#[cfg(feature = "std")]
+pub(crate) use os_clock::{boot_nanos, monotonic_nanos, unix_nanos};
