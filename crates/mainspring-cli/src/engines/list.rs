@@ -39,7 +39,11 @@ impl List {
     }
 
     /// Walks all timers once. Returns the last reading of the clock; `None` if there was no timer to read it for.
-    pub(crate) fn pass(&mut self, clock: &impl Clock, mut fired: impl FnMut(u64)) -> Option<Instant> {
+    pub(crate) fn pass(
+        &mut self,
+        clock: &impl Clock,
+        mut fired: impl FnMut(u64),
+    ) -> Option<Instant> {
         let mut last = None;
         for timer in &mut self.timers {
             let now = clock.now();
@@ -84,7 +88,9 @@ mod tests {
 
     #[test]
     fn a_timer_fires_once_per_pass_and_catches_up_later() {
-        let passes = [50_000_000, 50_000_001, 50_000_002, 50_000_003, 50_000_004, 50_000_005];
+        let passes = [
+            50_000_000, 50_000_001, 50_000_002, 50_000_003, 50_000_004, 50_000_005,
+        ];
         let fired = firings(&passes);
         let ones = fired.iter().filter(|&&(_, value)| value == 1).count();
         let twos = fired.iter().filter(|&&(_, value)| value == 2).count();

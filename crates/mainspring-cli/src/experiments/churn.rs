@@ -213,8 +213,9 @@ impl Plan {
             }
         }
         let mut rows = Vec::new();
-        for (mut contestant, (rounds, &engine)) in
-            contestants.into_iter().zip(rounds.iter().zip(&self.engines))
+        for (mut contestant, (rounds, &engine)) in contestants
+            .into_iter()
+            .zip(rounds.iter().zip(&self.engines))
         {
             let growth = contestant.growth();
             contestant.end()?;
@@ -266,11 +267,17 @@ impl Plan {
     }
 
     fn how_it_was_measured(&self, rows: &[Row]) -> String {
-        let widest = rows.iter().map(|row| row.spread_percent).fold(0.0, f64::max);
+        let widest = rows
+            .iter()
+            .map(|row| row.spread_percent)
+            .fold(0.0, f64::max);
         let granted: Vec<&str> = self
             .engines
             .iter()
-            .filter(|&&engine| rows.iter().any(|row| row.engine == engine && row.huge_pages))
+            .filter(|&&engine| {
+                rows.iter()
+                    .any(|row| row.engine == engine && row.huge_pages)
+            })
             .map(|engine| engine.name())
             .collect();
         let pages = match (self.huge_pages, granted.is_empty()) {
@@ -374,7 +381,9 @@ impl<C: Candidate> Life<C> {
     fn step(&mut self) {
         self.until_step = self.configuration.operations_per_step();
         self.now_ns += STEP_NS;
-        let now = self.resolution.tick_at_or_before(Instant::from_nanos(self.now_ns));
+        let now = self
+            .resolution
+            .tick_at_or_before(Instant::from_nanos(self.now_ns));
         self.now = now;
         let Self {
             engine,
@@ -413,7 +422,10 @@ impl<C: Candidate> Contestant for Life<C> {
         let elapsed_ns = cpu.elapsed_ns();
         self.growth += before.growth();
         let name = C::ENGINE.name();
-        ensure!(lost == 0, "{name}: {lost} live timers were not found by their keys");
+        ensure!(
+            lost == 0,
+            "{name}: {lost} live timers were not found by their keys"
+        );
         ensure!(self.early == 0, "{name}: {} timers fired early", self.early);
         ensure!(
             self.engine.len() == self.keys.len(),
@@ -465,7 +477,10 @@ impl Configuration {
     }
 }
 
-#[allow(clippy::cast_possible_truncation, reason = "values are indices of an array")]
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "values are indices of an array"
+)]
 const fn index_of(value: u64) -> usize {
     value as usize
 }
@@ -503,7 +518,10 @@ mod tests {
         // Two operations, two numbers of timers, four engines; the moving clock at two resolutions, the frozen at one.
         assert_eq!(rows.len(), 2 * 2 * 4 * 3);
         for row in &rows {
-            assert!(row.ns_per_pair > 0.0 && row.bytes_per_timer >= 0.0, "{row:?}");
+            assert!(
+                row.ns_per_pair > 0.0 && row.bytes_per_timer >= 0.0,
+                "{row:?}"
+            );
         }
         assert_eq!(plan.show(&rows).len(), 2 * 3 + 1);
     }

@@ -98,8 +98,10 @@ impl Experiment for Plan {
             .loads
             .iter()
             .map(|load| {
-                let turns = u64::from(self.turns) * u64::from(load.timers.max(self.timers_per_turn));
-                let fired = load.steps() * u64::from(load.timers) * 2 / u64::from(load.span_ms.max(1));
+                let turns =
+                    u64::from(self.turns) * u64::from(load.timers.max(self.timers_per_turn));
+                let fired =
+                    load.steps() * u64::from(load.timers) * 2 / u64::from(load.span_ms.max(1));
                 turns * 500 + RUNS as u64 * (load.steps() * 1_000 + fired * 300)
             })
             .sum();
@@ -143,7 +145,12 @@ impl Experiment for Plan {
 }
 
 impl Plan {
-    fn measure(&self, resolution_ns: NonZeroU64, load: Load, context: &Context<'_>) -> Result<Vec<Row>> {
+    fn measure(
+        &self,
+        resolution_ns: NonZeroU64,
+        load: Load,
+        context: &Context<'_>,
+    ) -> Result<Vec<Row>> {
         let resolution = Resolution::from_nanos(resolution_ns);
         let mut results = vec![Samples::default(); self.engines.len()];
         for turn in 0..self.turns {
@@ -164,21 +171,26 @@ impl Plan {
                 context.progress.label(load.label(engine));
                 let seed = context.seed.wrapping_add(run as u64);
                 memory::release_freed();
-                let us = with_engine!(engine, Kind => longest_advance::<Kind>(load, resolution, seed))?;
+                let us =
+                    with_engine!(engine, Kind => longest_advance::<Kind>(load, resolution, seed))?;
                 samples.advance_us_max.push(us);
                 context.progress.step(1);
             }
         }
-        let rows = self.engines.iter().zip(&results).map(|(&engine, samples)| Row {
-            engine,
-            timers: load.timers,
-            span_ms: load.span_ms,
-            resolution_ns: resolution_ns.get(),
-            huge_pages: samples.huge_pages,
-            ns_start: median(&samples.ns_start),
-            ns_expire: median(&samples.ns_expire),
-            advance_us_max: median(&samples.advance_us_max),
-        });
+        let rows = self
+            .engines
+            .iter()
+            .zip(&results)
+            .map(|(&engine, samples)| Row {
+                engine,
+                timers: load.timers,
+                span_ms: load.span_ms,
+                resolution_ns: resolution_ns.get(),
+                huge_pages: samples.huge_pages,
+                ns_start: median(&samples.ns_start),
+                ns_expire: median(&samples.ns_expire),
+                advance_us_max: median(&samples.advance_us_max),
+            });
         Ok(rows.collect())
     }
 }
@@ -217,7 +229,11 @@ impl Load {
 
     fn label(self, engine: Engine) -> String {
         let timers = super::grouped(u64::from(self.timers));
-        format!("fire: {timers} timers within {} ms, {}", self.span_ms, engine.name())
+        format!(
+            "fire: {timers} timers within {} ms, {}",
+            self.span_ms,
+            engine.name()
+        )
     }
 }
 
@@ -303,7 +319,10 @@ fn longest_advance<C: Candidate>(load: Load, resolution: Resolution, seed: u64) 
     }
     let fired: u64 = steps.iter().map(|&(_, fired)| u64::from(fired)).sum();
     let name = C::ENGINE.name();
-    ensure!(wrong == 0, "{name}: {wrong} timers fired early or out of order");
+    ensure!(
+        wrong == 0,
+        "{name}: {wrong} timers fired early or out of order"
+    );
     // Each was due within the first span, and the run is longer.
     ensure!(
         fired >= u64::from(load.timers) && engine.len() == load.timers as usize,
@@ -321,7 +340,11 @@ fn longest_beyond_the_fired(steps: &[(u64, u32)]) -> f64 {
         .filter(|&&(_, fired)| fired > 0)
         .map(|&(ns, fired)| ns as f64 / f64::from(fired))
         .collect();
-    let cost = if costs.is_empty() { 0.0 } else { median(&costs) };
+    let cost = if costs.is_empty() {
+        0.0
+    } else {
+        median(&costs)
+    };
     steps
         .iter()
         .map(|&(ns, fired)| ns as f64 - f64::from(fired) * cost)
@@ -375,7 +398,11 @@ impl Check {
 fn delays(from_ns: u64, load: Load, resolution: Resolution) -> Uniform {
     let resolution_ns = resolution.as_nanos().get();
     // The span itself is not within it.
-    Uniform::ticks(from_ns, load.span_ns().saturating_sub(resolution_ns), resolution_ns)
+    Uniform::ticks(
+        from_ns,
+        load.span_ns().saturating_sub(resolution_ns),
+        resolution_ns,
+    )
 }
 
 fn table(resolution_ns: u64, load: Load, rows: &[Row]) -> Table {

@@ -1,6 +1,7 @@
 //! The experiments: one file each, with its parameters, its run, its rows and how they are shown.
 
 pub(crate) mod churn;
+pub(crate) mod clocks;
 pub(crate) mod fire;
 pub(crate) mod ticks;
 
@@ -9,6 +10,7 @@ use std::time::Duration;
 use anyhow::Result;
 use serde::Serialize;
 
+use crate::report::json::Rows;
 use crate::report::progress::Progress;
 use crate::report::table::Block;
 
@@ -49,8 +51,50 @@ pub(crate) struct Context<'a> {
     pub(crate) progress: &'a Progress,
 }
 
+/// An experiment among others: what the program does with any of them.
+pub(crate) trait AnyExperiment: std::fmt::Debug {
+    fn name(&self) -> &'static str;
+    fn title(&self) -> &'static str;
+    fn estimate(&self) -> Duration;
+    fn measure(&self, context: &Context<'_>) -> Result<Outcome>;
+}
+
+/// What came out of an experiment.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// For the document.
+    pub(crate) rows: Rows,
+    /// For people.
+    pub(crate) blocks: Vec<Block>,
+}
+
+impl<E: Experiment + std::fmt::Debug> AnyExperiment for E {
+    fn name(&self) -> &'static str {
+        E::NAME
+    }
+
+    fn title(&self) -> &'static str {
+        E::TITLE
+    }
+
+    fn estimate(&self) -> Duration {
+        Experiment::estimate(self)
+    }
+
+    fn measure(&self, context: &Context<'_>) -> Result<Outcome> {
+        let rows = self.run(context)?;
+        Ok(Outcome {
+            rows: Rows::new(&rows)?,
+            blocks: self.show(&rows),
+        })
+    }
+}
+
 /// All pairs of two lists, the first turning slowest.
-fn grid<'a, A: Copy, B: Copy>(first: &'a [A], second: &'a [B]) -> impl Iterator<Item = (A, B)> + 'a {
+fn grid<'a, A: Copy, B: Copy>(
+    first: &'a [A],
+    second: &'a [B],
+) -> impl Iterator<Item = (A, B)> + 'a {
     first
         .iter()
         .flat_map(move |&a| second.iter().map(move |&b| (a, b)))

@@ -2,7 +2,6 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, Write};
-use std::time::Duration;
 
 /// Where the bars of a run are drawn, if anywhere.
 #[derive(Debug)]
@@ -53,11 +52,6 @@ impl Progress {
     /// Takes the bar away.
     pub(crate) fn end(&self) {
         self.bar.finish_and_clear();
-    }
-
-    /// How long the current bar has been there.
-    pub(crate) fn elapsed(&self) -> Duration {
-        self.bar.elapsed()
     }
 }
 

@@ -29,6 +29,18 @@ impl Summary {
         })
     }
 
+    /// How far the ends of `confidence` are from the median at most, in percent of it; of the whole range if there
+    /// is no such interval.
+    pub(crate) fn margin_percent(&self) -> f64 {
+        let (low, high) = self.confidence.unwrap_or((self.min, self.max));
+        let widest = (high - self.median).max(self.median - low);
+        if widest == 0.0 {
+            0.0
+        } else {
+            widest / self.median.abs() * 100.0
+        }
+    }
+
     /// Half the width of what was seen, in percent of the median: how much to trust the last digits.
     pub(crate) fn spread_percent(&self) -> f64 {
         if self.median == 0.0 {
@@ -135,6 +147,13 @@ mod tests {
         assert_eq!(confidence_ranks(10), Some((1, 8)));
         assert_eq!(confidence_ranks(20), Some((5, 14)));
         assert_eq!(confidence_ranks(100), Some((39, 60)));
+    }
+
+    #[test]
+    fn the_margin_is_the_farther_end_of_the_confidence() {
+        let summary = Summary::of(&[9.0, 10.0, 10.0, 10.0, 10.0, 12.0]).unwrap();
+        assert!((summary.margin_percent() - 20.0).abs() < 1e-9);
+        assert_eq!(Summary::of(&[0.0; 9]).unwrap().margin_percent(), 0.0);
     }
 
     #[test]
