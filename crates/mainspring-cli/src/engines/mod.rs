@@ -142,10 +142,11 @@ mod tests {
         }
     }
 
-    /// Every fifth timer repeats, until it happens to fire at a multiple of seven.
+    /// Every fifth timer repeats, until it fires at a multiple of seven: the seventh firing at the latest, as no period
+    /// is a multiple of it.
     fn again(value: u64, deadline: u64) -> Option<u64> {
         if repeats(value) && !deadline.is_multiple_of(7) {
-            deadline.checked_add(1 + value % 97)
+            deadline.checked_add(1 + value % 14 * 7)
         } else {
             None
         }

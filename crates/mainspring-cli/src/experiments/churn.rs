@@ -228,7 +228,7 @@ impl Plan {
                 huge_pages: growth.huge > 0,
                 live: configuration.live,
                 ns_per_pair: summary.median,
-                bytes_per_timer: growth.resident as f64 / f64::from(configuration.live),
+                bytes_per_timer: growth.resident.max(0) as f64 / f64::from(configuration.live),
                 spread_percent: summary.spread_percent(),
             });
         }
