@@ -42,6 +42,10 @@ pub(crate) enum Command {
 /// runs one with the parameters the published numbers are made with; its own --help explains them.
 #[derive(Args, Debug)]
 #[command(disable_help_subcommand = true)]
+#[command(
+    subcommand_value_name = "EXPERIMENT",
+    subcommand_help_heading = "Experiments"
+)]
 pub(crate) struct Bench {
     #[command(subcommand)]
     pub(crate) experiment: Option<Experiment>,
