@@ -19,11 +19,16 @@ use crate::{engines, exit};
     term_width = 100,
     arg_required_else_help = true
 )]
-#[command(disable_help_subcommand = true, subcommand_required = true, after_help = exit::HELP)]
+#[command(disable_help_subcommand = true, subcommand_required = true, after_help = START, after_long_help = exit::HELP)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
+
+/// What the short help ends with, and so what is said to who gives no arguments.
+const START: &str = "\
+Start with `mainspring bench`: every experiment, briefly, in under three minutes.
+`mainspring clock` says what this machine's clocks are worth. `--help` tells more, exit codes too.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -45,8 +50,15 @@ pub(crate) struct Bench {
     #[arg(long)]
     pub(crate) full: bool,
 
-    /// Every random choice comes from this number: the same seed, the same run
-    #[arg(long, global = true, value_name = "NUMBER", default_value_t = 1)]
+    /// Every random choice comes from this number: the same seed, the same run [default: 1]
+    #[arg(
+        long,
+        global = true,
+        display_order = 100,
+        value_name = "NUMBER",
+        default_value_t = 1,
+        hide_default_value = true
+    )]
     pub(crate) seed: u64,
 
     #[command(flatten)]
@@ -56,11 +68,11 @@ pub(crate) struct Bench {
 #[derive(Args, Debug)]
 pub(crate) struct Output {
     /// Write the result as JSON to FILE, whole or not at all; `-` is standard output, tables then go to standard error
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, display_order = 101, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 
     /// Print the result only: no progress, no commentary
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, display_order = 102)]
     pub(crate) quiet: bool,
 }
 
@@ -194,8 +206,8 @@ pub(crate) struct Ground {
 /// be trusted, how far it drifts, how stale a cached clock is; closing with a verdict in plain words.
 #[derive(Args, Debug)]
 pub(crate) struct Clock {
-    /// Seconds over which drift is measured
-    #[arg(long, value_name = "N", default_value = "2")]
+    /// Seconds over which drift is measured [default: 2]
+    #[arg(long, value_name = "N", default_value = "2", hide_default_value = true)]
     pub(crate) seconds: Count,
 
     #[command(flatten)]

@@ -104,12 +104,16 @@ mod counter {
             .flat_map(|word| word.to_le_bytes())
             .collect();
         let name = String::from_utf8_lossy(&bytes);
-        let name = name.trim_matches(|c: char| c == '\0' || c.is_whitespace());
-        Some(if name.is_empty() {
-            "a hypervisor".to_owned()
-        } else {
-            name.to_owned()
-        })
+        Some(
+            match name.trim_matches(|c: char| c == '\0' || c.is_whitespace()) {
+                "" => "a hypervisor".to_owned(),
+                "KVMKVMKVM" => "KVM".to_owned(),
+                "Microsoft Hv" => "Hyper-V".to_owned(),
+                "VMwareVMware" => "VMware".to_owned(),
+                "XenVMMXenVMM" => "Xen".to_owned(),
+                other => other.to_owned(),
+            },
+        )
     }
 }
 

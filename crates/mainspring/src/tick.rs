@@ -27,7 +27,7 @@
 //!         ControlFlow::Break(())
 //!     }
 //! });
-//! assert_eq!(summary.stats.ticks + summary.stats.dropped, 5);
+//! assert_eq!(summary.stats.ticks() + summary.stats.dropped(), 5);
 //! ```
 
 mod account;

@@ -66,7 +66,9 @@ impl Display for Table {
         let mut grid = Grid::new();
         grid.load_preset(presets::NOTHING)
             .set_content_arrangement(ContentArrangement::Disabled);
-        grid.set_header(self.columns.iter().map(|(head, _)| Cell::new(head)));
+        if self.columns.iter().any(|(head, _)| !head.is_empty()) {
+            grid.set_header(self.columns.iter().map(|(head, _)| Cell::new(head)));
+        }
         for row in &self.rows {
             grid.add_row(row);
         }
@@ -98,5 +100,30 @@ impl Display for Block {
 impl From<Table> for Block {
     fn from(table: Table) -> Self {
         Self::Table(table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_stand_left_and_numbers_right() {
+        let mut table = Table::new("Title").words("name").numbers("ns");
+        table.row(["a", "1.5"]);
+        table.row(["longer", "100"]);
+        table.row(["short"]);
+        table.note("a note");
+        assert_eq!(
+            table.to_string(),
+            "Title\n  name     ns\n  a       1.5\n  longer  100\n  short\n  a note\n"
+        );
+    }
+
+    #[test]
+    fn a_table_whose_columns_have_no_heads_has_no_head_line() {
+        let mut table = Table::new("Title").words("").words("");
+        table.row(["a", "b"]);
+        assert_eq!(table.to_string(), "Title\n  a  b\n");
     }
 }

@@ -12,7 +12,7 @@ use crate::time::{Clock, Instant};
 /// A clock that tells the instant its owner last published.
 ///
 /// A read is one relaxed load. Clones share the instant. The owner of a loop publishes once per pass (the
-/// [tick loop](crate::tick) does so by itself); a program without a loop lets an [`Upkeep`] thread do it.
+/// tick loop does so by itself); a program without a loop lets an [`Upkeep`] thread do it.
 ///
 /// # How stale
 /// A read lags its source by at most the time since the last [`publish`](Self::publish): in a loop, the length of a pass;

@@ -17,10 +17,12 @@ mod machine;
 mod os;
 mod steady;
 mod tsc;
+mod verdict;
 mod wall;
 
 pub use cached::{Cached, Upkeep};
 pub use machine::{ClockSource, counter, counter_is_invariant};
 pub use os::{Boot, Monotonic};
-pub use tsc::{Reason, Tsc, TscReport, TscUnavailable};
+pub use tsc::Tsc;
+pub use verdict::{Reason, TscReport, TscUnavailable};
 pub use wall::{Step, StepDetector, Wall};

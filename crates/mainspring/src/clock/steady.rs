@@ -20,7 +20,7 @@ use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::vec::Vec;
 
-use super::tsc::{Reason, TscReport};
+use super::verdict::{Reason, TscReport};
 
 /// What a steady clock is made of.
 pub(super) trait Source {
@@ -100,7 +100,7 @@ impl<S: Source> Steady<S> {
                 stretch: last.middle() - first.middle(),
                 blur: first.width() + last.width(),
                 report: TscReport {
-                    nominal_hertz: hertz(rate),
+                    hertz: hertz(rate),
                     core_offset,
                     ..TscReport::default()
                 },
@@ -176,7 +176,7 @@ impl<S: Source> Steady<S> {
         keeper.stretch = sample.middle() - keeper.anchor.middle();
         keeper.blur = sample.width() + keeper.anchor.width();
         keeper.anchor = sample;
-        keeper.report.nominal_hertz = hertz(rate);
+        keeper.report.hertz = hertz(rate);
         keeper.report.anchors += 1;
         let largest = &mut keeper.report.largest_correction;
         *largest = correction.max(*largest);

@@ -4,7 +4,6 @@
 ///
 /// Does nothing where no such instruction is at hand.
 #[inline(always)]
-#[allow(dead_code, reason = "the hint is there for whoever walks memory")]
 pub(crate) fn prefetch<T>(target: &T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
@@ -22,7 +21,6 @@ pub(crate) fn prefetch<T>(target: &T) {
 /// A failure is ignored, on purpose: it is advice. The kernel may not know it (built without transparent huge pages),
 /// forbid it, or be short of memory; in every case the pages keep their contents and work as before, only slower.
 /// There is nothing a caller could do about it but go on. Does nothing outside Linux and without the feature `std`.
-#[allow(dead_code, reason = "the hint is there for whoever owns large memory")]
 pub(crate) fn advise_huge_pages(start: *mut u8, bytes: usize) {
     #[cfg(all(target_os = "linux", feature = "std", not(miri)))]
     {

@@ -56,13 +56,13 @@ mod imp {
 )]
 mod imp {
     use std::sync::OnceLock;
-    use std::time::{Instant, SystemTime, UNIX_EPOCH};
+    use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
 
     pub(crate) fn monotonic_nanos() -> u64 {
         let origin = *ORIGIN.get_or_init(Instant::now);
-        crate::time::saturating_nanos(origin.elapsed())
+        saturating_nanos(origin.elapsed())
     }
 
     /// No portable clock is known to count suspended time: the monotonic one must do.
@@ -72,6 +72,10 @@ mod imp {
 
     pub(crate) fn unix_nanos() -> u64 {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
-        crate::time::saturating_nanos(since_epoch.unwrap_or_default())
+        saturating_nanos(since_epoch.unwrap_or_default())
+    }
+
+    fn saturating_nanos(time: Duration) -> u64 {
+        u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
     }
 }

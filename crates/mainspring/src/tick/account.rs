@@ -4,28 +4,45 @@ use core::time::Duration;
 
 use crate::time::{Instant, saturating_nanos};
 
-/// How a loop is doing. The figures "of the last second" are those of the last full second; they are zero until there
-/// was one. Seconds are counted from the first tick.
+/// How a loop is doing: totals since it began, and figures of the last full second. Those are zero until there was one;
+/// seconds are counted from the first tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct TickStats {
-    /// Ticks begun.
-    pub ticks: u64,
-    /// Ticks that were due and never ran.
-    pub dropped: u64,
-    /// Ticks whose body took longer than a period. None in a loop that sleeps: it has no period.
-    pub overruns: u64,
-    /// The longest that a tick began after it was due.
-    pub late_worst: Duration,
-    /// Ticks begun in the last second.
+    ticks: u64,
+    dropped: u64,
+    overruns: u64,
+    worst_lateness: Duration,
+    /// Of the last full second.
     tick_rate: u64,
-    /// Time spent in bodies in the last second.
     busy: Duration,
-    /// The longest that a tick of the last second began after it was due.
     lateness: Duration,
 }
 
 impl TickStats {
+    /// Ticks begun.
+    #[must_use]
+    pub fn ticks(&self) -> u64 {
+        self.ticks
+    }
+
+    /// Ticks that were due and never ran.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Ticks whose body took longer than a period. None in a loop that sleeps: it has no period.
+    #[must_use]
+    pub fn overruns(&self) -> u64 {
+        self.overruns
+    }
+
+    /// The longest that any tick began after it was due.
+    #[must_use]
+    pub fn worst_lateness(&self) -> Duration {
+        self.worst_lateness
+    }
+
     /// Ticks begun in the last full second.
     #[must_use]
     pub fn tick_rate(&self) -> u64 {
@@ -91,7 +108,7 @@ impl Account {
         self.lateness = self.lateness.max(late_by);
         self.stats.ticks += 1;
         self.stats.dropped = self.stats.dropped.saturating_add(skipped);
-        self.stats.late_worst = self.stats.late_worst.max(late_by);
+        self.stats.worst_lateness = self.stats.worst_lateness.max(late_by);
     }
 
     /// Its body has ended.
@@ -159,7 +176,7 @@ mod tests {
         let expected = TickStats {
             ticks: 202,
             dropped: 7,
-            late_worst: Duration::from_nanos(3),
+            worst_lateness: Duration::from_nanos(3),
             ..TickStats::default()
         };
         assert_eq!(
@@ -176,7 +193,7 @@ mod tests {
             account.begin(at(began), Duration::ZERO, 0);
             account.end(at(ended));
         }
-        assert_eq!(account.stats().overruns, 2);
+        assert_eq!(account.stats().overruns(), 2);
     }
 
     proptest! {

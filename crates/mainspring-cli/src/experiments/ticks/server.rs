@@ -233,7 +233,7 @@ impl<T: Timers> Server<T> {
             last_id,
             tick_rate: stats.tick_rate(),
             busy_percent: stats.busy_share() * 100.0,
-            dropped: stats.dropped,
+            dropped: stats.dropped(),
             fired: self.fired,
             bytes_per_timer: grown as f64 / f64::from(self.last_id),
             tick: tick.0,
