@@ -301,7 +301,7 @@ const SLOT_MASK: u64 = SLOTS as u64 - 1;
 const LEVELS: usize = (u64::BITS / BITS) as usize;
 
 /// The list after all slots: deadlines that had passed when they were set.
-const OVERDUE: u32 = (LEVELS * SLOTS) as u32;
+const OVERDUE: u32 = (u64::BITS / BITS) << BITS;
 
 /// Where a free node is.
 const NO_SLOT: u32 = u32::MAX;

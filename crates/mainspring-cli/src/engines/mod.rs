@@ -16,7 +16,6 @@ pub(crate) use list_wheel::ListWheel;
 
 use clap::ValueEnum;
 use mainspring::time::Tick;
-use mainspring::wheel::Wheel;
 use serde::Serialize;
 
 /// What holds the timers.
@@ -109,6 +108,7 @@ pub(crate) use with_engine;
 mod tests {
     use super::*;
     use crate::workload::Random;
+    use mainspring::wheel::Wheel;
     use std::collections::BTreeMap;
 
     /// The plainest possible engine: a map from each value to the tick at which it is due.
