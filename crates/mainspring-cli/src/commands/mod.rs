@@ -1,0 +1,4 @@
+//! The program's commands, one file each.
+
+pub(crate) mod bench;
+pub(crate) mod clock;

@@ -1,0 +1,7 @@
+//! What a measurement becomes: numbers with their spread, tables, the JSON document, the machine's facts, progress.
+
+pub(crate) mod json;
+pub(crate) mod machine;
+pub(crate) mod progress;
+pub(crate) mod stats;
+pub(crate) mod table;
