@@ -3,18 +3,9 @@
 use std::process::Command;
 
 fn main() {
-    println!(
-        "cargo::rustc-env=MAINSPRING_COMMIT={}",
-        commit().as_deref().unwrap_or("unknown")
-    );
-    println!(
-        "cargo::rustc-env=MAINSPRING_RUSTC={}",
-        rustc().as_deref().unwrap_or("unknown")
-    );
-    for (name, source) in [
-        ("MAINSPRING_OPT_LEVEL", "OPT_LEVEL"),
-        ("MAINSPRING_TARGET", "TARGET"),
-    ] {
+    println!("cargo::rustc-env=MAINSPRING_COMMIT={}", commit().as_deref().unwrap_or("unknown"));
+    println!("cargo::rustc-env=MAINSPRING_RUSTC={}", rustc().as_deref().unwrap_or("unknown"));
+    for (name, source) in [("MAINSPRING_OPT_LEVEL", "OPT_LEVEL"), ("MAINSPRING_TARGET", "TARGET")] {
         println!(
             "cargo::rustc-env={name}={}",
             std::env::var(source).as_deref().unwrap_or("unknown")
@@ -28,11 +19,7 @@ fn commit() -> Option<String> {
     watch_git();
     let hash = said("git", &["rev-parse", "--short=12", "HEAD"])?;
     let changes = said("git", &["status", "--porcelain", "--untracked-files=no"])?;
-    Some(if changes.is_empty() {
-        hash
-    } else {
-        format!("{hash}-dirty")
-    })
+    Some(if changes.is_empty() { hash } else { format!("{hash}-dirty") })
 }
 
 /// Asks to be run again when a commit is made, a branch is changed, or a source of this program is edited.

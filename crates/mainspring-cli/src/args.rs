@@ -13,12 +13,7 @@ use crate::{engines, exit};
 /// `mainspring bench` is the place to start: every experiment with few and small parameters, in under three minutes.
 /// `mainspring clock` says what this machine's clocks are worth, in plain words.
 #[derive(Debug, Parser)]
-#[command(
-    name = "mainspring",
-    version,
-    term_width = 100,
-    arg_required_else_help = true
-)]
+#[command(name = "mainspring", version, term_width = 100, arg_required_else_help = true)]
 #[command(disable_help_subcommand = true, subcommand_required = true, after_help = START, after_long_help = exit::HELP)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -42,10 +37,7 @@ pub(crate) enum Command {
 /// runs one with the parameters the published numbers are made with; its own --help explains them.
 #[derive(Args, Debug)]
 #[command(disable_help_subcommand = true)]
-#[command(
-    subcommand_value_name = "EXPERIMENT",
-    subcommand_help_heading = "Experiments"
-)]
+#[command(subcommand_value_name = "EXPERIMENT", subcommand_help_heading = "Experiments")]
 pub(crate) struct Bench {
     #[command(subcommand)]
     pub(crate) experiment: Option<Experiment>,
@@ -237,13 +229,8 @@ impl FromStr for Count {
         if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
             return Err("give a whole number such as 250000, 250k or 1M".to_owned());
         }
-        let number = digits
-            .parse::<u64>()
-            .ok()
-            .and_then(|number| number.checked_mul(scale));
-        number
-            .map(Self)
-            .ok_or_else(|| "the number is too large".to_owned())
+        let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(scale));
+        number.map(Self).ok_or_else(|| "the number is too large".to_owned())
     }
 }
 
@@ -259,13 +246,9 @@ mod tests {
 
     #[test]
     fn counts_are_read_as_people_write_them() {
-        for (text, count) in [
-            ("0", 0),
-            ("17", 17),
-            ("250_000", 250_000),
-            ("250k", 250_000),
-            ("10M", 10_000_000),
-        ] {
+        for (text, count) in
+            [("0", 0), ("17", 17), ("250_000", 250_000), ("250k", 250_000), ("10M", 10_000_000)]
+        {
             assert_eq!(text.parse(), Ok(Count(count)), "{text}");
         }
         for text in [

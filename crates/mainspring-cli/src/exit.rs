@@ -68,20 +68,13 @@ mod tests {
     fn a_closed_pipe_is_success_and_says_nothing() {
         let failure = Failure::output("x", io::ErrorKind::BrokenPipe.into());
         assert_eq!(failure.message(), None);
-        assert_eq!(
-            format!("{:?}", failure.code()),
-            format!("{:?}", ExitCode::SUCCESS)
-        );
+        assert_eq!(format!("{:?}", failure.code()), format!("{:?}", ExitCode::SUCCESS));
     }
 
     #[test]
     fn every_code_is_in_the_help() {
         for code in [DONE, USAGE, OUTPUT, EXPERIMENT] {
-            assert!(
-                HELP.lines()
-                    .any(|line| line.starts_with(&format!("  {code}  "))),
-                "{code}"
-            );
+            assert!(HELP.lines().any(|line| line.starts_with(&format!("  {code}  "))), "{code}");
         }
     }
 }

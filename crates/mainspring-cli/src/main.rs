@@ -51,17 +51,11 @@ fn answer(instead: &clap::Error) -> Result<(), Failure> {
 }
 
 fn one_line(text: &str) -> String {
-    let wanted = text
-        .lines()
-        .map(str::trim)
-        .take_while(|line| !line.starts_with("Usage:"));
+    let wanted = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
     let wanted =
         wanted.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
     let line = wanted.collect::<Vec<_>>().join(" ").replace(" tip: ", "; ");
-    format!(
-        "{}; --help tells what there is",
-        line.trim_start_matches("error: ")
-    )
+    format!("{}; --help tells what there is", line.trim_start_matches("error: "))
 }
 
 fn end(result: Result<(), Failure>) -> ExitCode {

@@ -23,10 +23,7 @@ pub(crate) struct Growth {
 
 impl Usage {
     pub(crate) fn now() -> Self {
-        Self {
-            resident: resident_bytes(),
-            huge: huge_page_bytes(),
-        }
+        Self { resident: resident_bytes(), huge: huge_page_bytes() }
     }
 
     /// What has been gained since.

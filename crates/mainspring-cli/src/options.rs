@@ -44,10 +44,7 @@ impl Options {
             args::Command::Bench(bench) => bench_options(bench).map(Self::Bench),
             args::Command::Clock(clock) => {
                 let span = Duration::from_secs(one("--seconds", clock.seconds, 1..=3600)?);
-                Ok(Self::Clock(Clock {
-                    span,
-                    output: output(clock.output),
-                }))
+                Ok(Self::Clock(Clock { span, output: output(clock.output) }))
             }
         }
     }
@@ -73,12 +70,7 @@ fn bench_options(bench: args::Bench) -> Result<Bench, Failure> {
             Box::new(fire::Plan::quick()),
         ],
     };
-    Ok(Bench {
-        experiments,
-        announce: bench.full,
-        seed: bench.seed,
-        output: output(bench.output),
-    })
+    Ok(Bench { experiments, announce: bench.full, seed: bench.seed, output: output(bench.output) })
 }
 
 fn ticks_plan(raw: args::Ticks) -> Result<ticks::Plan, Failure> {
@@ -90,22 +82,10 @@ fn ticks_plan(raw: args::Ticks) -> Result<ticks::Plan, Failure> {
     }
     put(&mut plan.engines, raw.engine.map(distinct));
     put(&mut plan.loops, raw.kind.map(distinct));
-    put(
-        &mut plan.per_update,
-        many("--per-update", raw.per_update, 1..=1_000_000)?,
-    );
-    put(
-        &mut plan.interval_ms,
-        many("--interval", raw.interval, 1..=HOUR_MS)?,
-    );
-    put(
-        &mut plan.stagger_ms,
-        many("--stagger", raw.stagger, 0..=1000)?,
-    );
-    put(
-        &mut plan.samples,
-        maybe("--samples", raw.samples, 1..=10_000)?,
-    );
+    put(&mut plan.per_update, many("--per-update", raw.per_update, 1..=1_000_000)?);
+    put(&mut plan.interval_ms, many("--interval", raw.interval, 1..=HOUR_MS)?);
+    put(&mut plan.stagger_ms, many("--stagger", raw.stagger, 0..=1000)?);
+    put(&mut plan.samples, maybe("--samples", raw.samples, 1..=10_000)?);
 
     let most =
         u64::from(plan.per_update.iter().copied().max().unwrap_or(0)) * u64::from(plan.samples);
@@ -129,10 +109,7 @@ fn churn_plan(raw: args::Churn) -> Result<churn::Plan, Failure> {
     put(&mut plan.ops, raw.op.map(distinct));
     put(&mut plan.clocks, raw.clock.map(distinct));
     put(&mut plan.live, many("--live", raw.live, 1..=MOST_TIMERS)?);
-    put(
-        &mut plan.operations,
-        maybe("--operations", raw.operations, 1..=10_000_000_000)?,
-    );
+    put(&mut plan.operations, maybe("--operations", raw.operations, 1..=10_000_000_000)?);
     put(
         &mut plan.resolutions_ns,
         many("--resolution-ns", raw.ground.resolution_ns, 1..=1_000_000)?,
@@ -154,16 +131,9 @@ fn fire_plan(raw: args::Fire) -> Result<fire::Plan, Failure> {
         }
         let load = |(timers, span_ms)| -> Result<fire::Load, Failure> {
             let timers = one("--timers", timers, 1..=MOST_TIMERS)?;
-            Ok(fire::Load {
-                timers,
-                span_ms: one("--span-ms", span_ms, 1..=HOUR_MS)?,
-            })
+            Ok(fire::Load { timers, span_ms: one("--span-ms", span_ms, 1..=HOUR_MS)? })
         };
-        plan.loads = timers
-            .into_iter()
-            .zip(spans)
-            .map(load)
-            .collect::<Result<_, _>>()?;
+        plan.loads = timers.into_iter().zip(spans).map(load).collect::<Result<_, _>>()?;
     }
     put(
         &mut plan.resolutions_ns,
@@ -174,10 +144,7 @@ fn fire_plan(raw: args::Fire) -> Result<fire::Plan, Failure> {
 }
 
 fn output(raw: args::Output) -> Output {
-    Output {
-        json: raw.json,
-        quiet: raw.quiet,
-    }
+    Output { json: raw.json, quiet: raw.quiet }
 }
 
 /// What was asked for takes the place of the default.
@@ -196,9 +163,7 @@ where
     let (low, high) = (*bounds.start(), *bounds.end());
     let number = T::try_from(count).ok().filter(|_| bounds.contains(&count));
     number.ok_or_else(|| {
-        Failure::Usage(format!(
-            "{flag} {count}: give a number from {low} to {high}"
-        ))
+        Failure::Usage(format!("{flag} {count}: give a number from {low} to {high}"))
     })
 }
 
@@ -222,10 +187,7 @@ where
     T: TryFrom<u64> + PartialEq,
 {
     let all = |counts: Vec<Count>| {
-        counts
-            .into_iter()
-            .map(|count| one(flag, count, bounds.clone()))
-            .collect()
+        counts.into_iter().map(|count| one(flag, count, bounds.clone())).collect()
     };
     let counts: Option<Vec<T>> = counts.map(all).transpose()?;
     Ok(counts.map(distinct))
@@ -266,29 +228,21 @@ mod tests {
 
     fn raw(line: &str) -> args::Experiment {
         let arguments = args::Arguments::try_parse_from(line.split_whitespace()).unwrap();
-        let args::Command::Bench(bench) = arguments.command else {
-            panic!("{line}")
-        };
+        let args::Command::Bench(bench) = arguments.command else { panic!("{line}") };
         bench.experiment.unwrap()
     }
 
     fn ticks(line: &str) -> ticks::Plan {
-        let args::Experiment::Ticks(raw) = raw(line) else {
-            panic!("{line}")
-        };
+        let args::Experiment::Ticks(raw) = raw(line) else { panic!("{line}") };
         ticks_plan(raw).unwrap()
     }
 
     #[test]
     fn an_experiment_without_flags_is_run_in_full() {
         assert_eq!(ticks("mainspring bench ticks"), ticks::Plan::full());
-        let args::Experiment::Churn(churn) = raw("mainspring bench churn") else {
-            panic!()
-        };
+        let args::Experiment::Churn(churn) = raw("mainspring bench churn") else { panic!() };
         assert_eq!(churn_plan(churn).unwrap(), churn::Plan::full());
-        let args::Experiment::Fire(fire) = raw("mainspring bench fire") else {
-            panic!()
-        };
+        let args::Experiment::Fire(fire) = raw("mainspring bench fire") else { panic!() };
         assert_eq!(fire_plan(fire).unwrap(), fire::Plan::full());
     }
 
@@ -304,14 +258,10 @@ mod tests {
         );
         let line = "mainspring bench churn --live 1k,100k,1M,10M --op reschedule,cancel-insert --clock moving,frozen \
                     --operations 10M --resolution-ns 1000000,65536";
-        let args::Experiment::Churn(churn) = raw(line) else {
-            panic!()
-        };
+        let args::Experiment::Churn(churn) = raw(line) else { panic!() };
         assert_eq!(churn_plan(churn).unwrap(), churn::Plan::full());
         let line = "mainspring bench fire --timers 1M,1k,1M --span-ms 1000,60000,60000 --resolution-ns 1000000,65536";
-        let args::Experiment::Fire(fire) = raw(line) else {
-            panic!()
-        };
+        let args::Experiment::Fire(fire) = raw(line) else { panic!() };
         assert_eq!(fire_plan(fire).unwrap(), fire::Plan::full());
         let args::Experiment::Clocks(clocks) = raw("mainspring bench clocks --rounds 101") else {
             panic!()
@@ -321,34 +271,20 @@ mod tests {
 
     #[test]
     fn the_quick_profile_means_to_end_within_three_minutes() {
-        let Options::Bench(bench) = decide("mainspring bench").unwrap() else {
-            panic!()
-        };
-        let names: Vec<&str> = bench
-            .experiments
-            .iter()
-            .map(|experiment| experiment.name())
-            .collect();
+        let Options::Bench(bench) = decide("mainspring bench").unwrap() else { panic!() };
+        let names: Vec<&str> =
+            bench.experiments.iter().map(|experiment| experiment.name()).collect();
         assert_eq!(names, ["clocks", "ticks", "churn", "fire"]);
-        let estimates: Vec<Duration> = bench
-            .experiments
-            .iter()
-            .map(|experiment| experiment.estimate())
-            .collect();
-        assert!(
-            estimates.iter().sum::<Duration>() < Duration::from_secs(180),
-            "{estimates:?}"
-        );
+        let estimates: Vec<Duration> =
+            bench.experiments.iter().map(|experiment| experiment.estimate()).collect();
+        assert!(estimates.iter().sum::<Duration>() < Duration::from_secs(180), "{estimates:?}");
     }
 
     #[test]
     fn fun_is_five_million_timers() {
         let plan = ticks("mainspring bench ticks --fun");
         assert_eq!(plan.engines, [ticks::Engine::Wheel]);
-        assert_eq!(
-            u64::from(plan.per_update[0]) * u64::from(plan.samples),
-            5_000_000
-        );
+        assert_eq!(u64::from(plan.per_update[0]) * u64::from(plan.samples), 5_000_000);
         let plan = ticks("mainspring bench ticks --fun --engine list");
         assert_eq!(plan.engines, [ticks::Engine::List]);
     }
@@ -356,82 +292,36 @@ mod tests {
     #[test]
     fn what_is_named_twice_is_run_once() {
         let plan = ticks("mainspring bench ticks --per-update 5,7,5 --engine heap,heap");
-        assert_eq!(
-            (plan.per_update, plan.engines),
-            (vec![5, 7], vec![ticks::Engine::Heap])
-        );
+        assert_eq!((plan.per_update, plan.engines), (vec![5, 7], vec![ticks::Engine::Heap]));
     }
 
     #[test]
     fn zero_and_absurd_counts_are_refused_with_what_to_do() {
         let cases = [
-            (
-                "ticks --samples 0",
-                "--samples 0: give a number from 1 to 10000",
-            ),
-            (
-                "ticks --samples 4000M",
-                "--samples 4000000000: give a number from 1 to 10000",
-            ),
-            (
-                "ticks --per-update 0",
-                "--per-update 0: give a number from 1 to 1000000",
-            ),
-            (
-                "ticks --per-update 5,0",
-                "--per-update 0: give a number from 1 to 1000000",
-            ),
-            (
-                "ticks --interval 0",
-                "--interval 0: give a number from 1 to 3600000",
-            ),
-            (
-                "ticks --stagger 1001",
-                "--stagger 1001: give a number from 0 to 1000",
-            ),
+            ("ticks --samples 0", "--samples 0: give a number from 1 to 10000"),
+            ("ticks --samples 4000M", "--samples 4000000000: give a number from 1 to 10000"),
+            ("ticks --per-update 0", "--per-update 0: give a number from 1 to 1000000"),
+            ("ticks --per-update 5,0", "--per-update 0: give a number from 1 to 1000000"),
+            ("ticks --interval 0", "--interval 0: give a number from 1 to 3600000"),
+            ("ticks --stagger 1001", "--stagger 1001: give a number from 0 to 1000"),
             (
                 "ticks --per-update 1M --samples 1k",
                 "--per-update times --samples is 1000000000 timers; stay within 100000000",
             ),
-            (
-                "clocks --rounds 0",
-                "--rounds 0: give a number from 1 to 10000",
-            ),
-            (
-                "churn --live 0",
-                "--live 0: give a number from 1 to 100000000",
-            ),
-            (
-                "churn --live 5000M",
-                "--live 5000000000: give a number from 1 to 100000000",
-            ),
-            (
-                "churn --operations 0",
-                "--operations 0: give a number from 1 to 10000000000",
-            ),
-            (
-                "churn --resolution-ns 0",
-                "--resolution-ns 0: give a number from 1 to 1000000",
-            ),
-            (
-                "fire --timers 0 --span-ms 1",
-                "--timers 0: give a number from 1 to 100000000",
-            ),
-            (
-                "fire --timers 1 --span-ms 0",
-                "--span-ms 0: give a number from 1 to 3600000",
-            ),
+            ("clocks --rounds 0", "--rounds 0: give a number from 1 to 10000"),
+            ("churn --live 0", "--live 0: give a number from 1 to 100000000"),
+            ("churn --live 5000M", "--live 5000000000: give a number from 1 to 100000000"),
+            ("churn --operations 0", "--operations 0: give a number from 1 to 10000000000"),
+            ("churn --resolution-ns 0", "--resolution-ns 0: give a number from 1 to 1000000"),
+            ("fire --timers 0 --span-ms 1", "--timers 0: give a number from 1 to 100000000"),
+            ("fire --timers 1 --span-ms 0", "--span-ms 0: give a number from 1 to 3600000"),
             (
                 "fire --timers 1,2 --span-ms 9",
                 "2 --timers but 1 --span-ms; give one span for each load",
             ),
         ];
         for (line, expected) in cases {
-            assert_eq!(
-                refusal(&format!("mainspring bench {line}")),
-                expected,
-                "{line}"
-            );
+            assert_eq!(refusal(&format!("mainspring bench {line}")), expected, "{line}");
         }
         assert_eq!(
             refusal("mainspring clock --seconds 0"),

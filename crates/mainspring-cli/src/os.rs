@@ -12,20 +12,14 @@ use std::mem::MaybeUninit;
 /// reads 0; [`has_clock`] tells.
 #[inline]
 pub(crate) fn clock_gettime(id: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a timespec that outlives the call, the only memory the call writes.
     unsafe { libc::clock_gettime(id, &raw mut time) };
     nanos(time.tv_sec, time.tv_nsec)
 }
 
 pub(crate) fn has_clock(id: libc::clockid_t) -> bool {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a timespec that outlives the call, the only memory the call writes.
     unsafe { libc::clock_gettime(id, &raw mut time) == 0 }
 }
@@ -41,10 +35,7 @@ pub(crate) fn time() -> u64 {
 /// Wall time in nanoseconds, told in microseconds.
 #[inline]
 pub(crate) fn gettimeofday() -> u64 {
-    let mut time = libc::timeval {
-        tv_sec: 0,
-        tv_usec: 0,
-    };
+    let mut time = libc::timeval { tv_sec: 0, tv_usec: 0 };
     // SAFETY: `time` is a timeval that outlives the call, the only memory written; no time zone is asked for.
     unsafe { libc::gettimeofday(&raw mut time, std::ptr::null_mut()) };
     nanos(time.tv_sec, time.tv_usec * 1000)
@@ -99,21 +90,17 @@ mod counter {
             return None;
         }
         let leaf = __cpuid(0x4000_0000);
-        let bytes: Vec<u8> = [leaf.ebx, leaf.ecx, leaf.edx]
-            .iter()
-            .flat_map(|word| word.to_le_bytes())
-            .collect();
+        let bytes: Vec<u8> =
+            [leaf.ebx, leaf.ecx, leaf.edx].iter().flat_map(|word| word.to_le_bytes()).collect();
         let name = String::from_utf8_lossy(&bytes);
-        Some(
-            match name.trim_matches(|c: char| c == '\0' || c.is_whitespace()) {
-                "" => "a hypervisor".to_owned(),
-                "KVMKVMKVM" => "KVM".to_owned(),
-                "Microsoft Hv" => "Hyper-V".to_owned(),
-                "VMwareVMware" => "VMware".to_owned(),
-                "XenVMMXenVMM" => "Xen".to_owned(),
-                other => other.to_owned(),
-            },
-        )
+        Some(match name.trim_matches(|c: char| c == '\0' || c.is_whitespace()) {
+            "" => "a hypervisor".to_owned(),
+            "KVMKVMKVM" => "KVM".to_owned(),
+            "Microsoft Hv" => "Hyper-V".to_owned(),
+            "VMwareVMware" => "VMware".to_owned(),
+            "XenVMMXenVMM" => "Xen".to_owned(),
+            other => other.to_owned(),
+        })
     }
 }
 
@@ -194,9 +181,7 @@ pub(crate) fn trim_heap() {
 
 fn nanos(seconds: libc::time_t, nanos: libc::c_long) -> u64 {
     let seconds = u64::try_from(seconds).unwrap_or(0);
-    seconds
-        .saturating_mul(1_000_000_000)
-        .saturating_add(u64::try_from(nanos).unwrap_or(0))
+    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(nanos).unwrap_or(0))
 }
 
 #[cfg(test)]

@@ -16,11 +16,7 @@ pub(crate) struct Output {
 
 impl Output {
     pub(crate) fn new(to_stderr: bool, outlive_reader: bool) -> Self {
-        Self {
-            to_stderr,
-            outlive_reader,
-            reader_gone: false,
-        }
+        Self { to_stderr, outlive_reader, reader_gone: false }
     }
 
     /// Prints `what` and an empty line, at once.
@@ -29,11 +25,8 @@ impl Output {
             return Ok(());
         }
         let text = format!("{what}\n\n", what = what.to_string().trim_end());
-        let written = if self.to_stderr {
-            write(io::stderr(), &text)
-        } else {
-            write(io::stdout(), &text)
-        };
+        let written =
+            if self.to_stderr { write(io::stderr(), &text) } else { write(io::stdout(), &text) };
         match written.map_err(|error| Failure::output("the tables", error)) {
             Err(Failure::ReaderGone) if self.outlive_reader => {
                 self.reader_gone = true;

@@ -47,10 +47,7 @@ impl Uniform {
     /// The ticks between two delays, both included. A tick count beyond 32 bits is cut to it.
     pub(crate) fn ticks(from_ns: u64, to_ns: u64, resolution_ns: u64) -> Self {
         let (low, high) = (from_ns.div_ceil(resolution_ns), to_ns / resolution_ns);
-        Self {
-            low,
-            count: u32::try_from(high.saturating_sub(low) + 1).unwrap_or(u32::MAX),
-        }
+        Self { low, count: u32::try_from(high.saturating_sub(low) + 1).unwrap_or(u32::MAX) }
     }
 
     #[inline]

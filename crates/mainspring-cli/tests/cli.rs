@@ -9,10 +9,7 @@ use serde_json::Value;
 #[test]
 fn an_unknown_experiment_is_refused_and_a_similar_one_named() {
     let line = refused(&["bench", "tick"]);
-    assert!(
-        line.contains("'tick'") && line.contains("'ticks'"),
-        "{line}"
-    );
+    assert!(line.contains("'tick'") && line.contains("'ticks'"), "{line}");
 }
 
 #[test]
@@ -29,10 +26,7 @@ fn an_unknown_engine_is_refused_and_those_that_exist_are_named() {
 #[test]
 fn zero_and_absurd_counts_are_refused() {
     let zero = refused(&["bench", "ticks", "--samples", "0"]);
-    assert_eq!(
-        zero,
-        "mainspring: --samples 0: give a number from 1 to 10000"
-    );
+    assert_eq!(zero, "mainspring: --samples 0: give a number from 1 to 10000");
     for arguments in [
         &["bench", "churn", "--live", "99999999999999999999"][..],
         &["bench", "churn", "--live", "9000M"],
@@ -61,33 +55,22 @@ fn an_unwritable_document_is_refused_before_the_run() {
         // A run of these parameters would take an hour; the refusal comes before it.
         let output = mainspring(&["bench", "--full", "--json", path]);
         assert_eq!(output.status.code(), Some(3), "{path:?}: {output:?}");
-        assert!(
-            output.stdout.is_empty(),
-            "nothing was printed: the run has not begun"
-        );
+        assert!(output.stdout.is_empty(), "nothing was printed: the run has not begun");
         let line = one_line(&output);
-        assert!(
-            line.starts_with(&format!("mainspring: cannot write --json {path}: ")),
-            "{line}"
-        );
+        assert!(line.starts_with(&format!("mainspring: cannot write --json {path}: ")), "{line}");
     }
     assert!(scratch.files().is_empty());
 }
 
 #[test]
 fn a_document_on_stdout_is_nothing_but_json() {
-    let output = mainspring(&[
-        "bench", "clocks", "--rounds", "1", "--json", "-", "--seed", "7",
-    ]);
+    let output = mainspring(&["bench", "clocks", "--rounds", "1", "--json", "-", "--seed", "7"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_bench_document(&document);
     assert_eq!(document["seed"], 7);
     let tables = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        tables.contains("What one read costs"),
-        "tables go to stderr: {tables}"
-    );
+    assert!(tables.contains("What one read costs"), "tables go to stderr: {tables}");
 }
 
 #[test]
@@ -95,15 +78,8 @@ fn a_document_in_a_file_is_whole_and_alone() {
     let scratch = Scratch::new("file");
     let path = scratch.path("out.json");
     fs::write(&path, "old").unwrap();
-    let output = mainspring(&[
-        "bench",
-        "--json",
-        path.to_str().unwrap(),
-        "-q",
-        "clocks",
-        "--rounds",
-        "1",
-    ]);
+    let output =
+        mainspring(&["bench", "--json", path.to_str().unwrap(), "-q", "clocks", "--rounds", "1"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(output.stderr.is_empty(), "--quiet: {output:?}");
     assert_bench_document(&serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap());
@@ -114,9 +90,7 @@ fn a_document_in_a_file_is_whole_and_alone() {
 fn every_clock_has_its_row_and_none_goes_backwards() {
     let output = mainspring(&["bench", "clocks", "--rounds", "1", "--json", "-", "--quiet"]);
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let rows = document["experiments"]["clocks"]["rows"]
-        .as_array()
-        .unwrap();
+    let rows = document["experiments"]["clocks"]["rows"].as_array().unwrap();
     for name in [
         "null function",
         "getpid",
@@ -130,35 +104,27 @@ fn every_clock_has_its_row_and_none_goes_backwards() {
         "quanta recent",
         "coarsetime recent",
     ] {
-        let row = rows
-            .iter()
-            .find(|row| row["name"] == name)
-            .unwrap_or_else(|| panic!("no row {name}"));
+        let row =
+            rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no row {name}"));
         assert!(row["ns"].as_f64().unwrap() > 0.0, "{row}");
         assert_eq!(row.as_object().unwrap().len(), 4, "{row}");
     }
     // The steady clocks; wall clocks may be set while we look.
-    for row in rows.iter().filter(|row| {
-        ["Instant::now", "tsc", "cached"]
-            .iter()
-            .any(|name| row["name"] == *name)
-    }) {
+    for row in rows
+        .iter()
+        .filter(|row| ["Instant::now", "tsc", "cached"].iter().any(|name| row["name"] == *name))
+    {
         assert_eq!(row["backward_steps"], 0, "{row}");
     }
 }
 
 #[test]
 fn a_reader_that_goes_away_is_no_failure() {
-    for arguments in [
-        &["--help"][..],
-        &["bench", "ticks", "--help"],
-        &["bench", "clocks", "--rounds", "1"],
-    ] {
-        let mut child = program(arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+    for arguments in
+        [&["--help"][..], &["bench", "ticks", "--help"], &["bench", "clocks", "--rounds", "1"]]
+    {
+        let mut child =
+            program(arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         drop(child.stdout.take());
         assert_eq!(child.wait().unwrap().code(), Some(0), "{arguments:?}");
     }
@@ -168,19 +134,9 @@ fn a_reader_that_goes_away_is_no_failure() {
 fn a_document_in_a_file_outlives_the_reader_of_the_tables() {
     let scratch = Scratch::new("outlives");
     let path = scratch.path("out.json");
-    let arguments = [
-        "bench",
-        "clocks",
-        "--rounds",
-        "1",
-        "--json",
-        path.to_str().unwrap(),
-    ];
-    let mut child = program(&arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let arguments = ["bench", "clocks", "--rounds", "1", "--json", path.to_str().unwrap()];
+    let mut child =
+        program(&arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     drop(child.stdout.take());
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert_bench_document(&serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap());
@@ -194,17 +150,9 @@ fn the_clock_command_closes_with_a_verdict() {
     assert_eq!(document["schema"], 1);
     assert!(document["clock"]["costs"]["getpid_ns"].as_f64().unwrap() > 0.0);
     let verdict = document["verdict"].as_array().unwrap();
-    assert!(
-        verdict[0].as_str().unwrap().starts_with("clocksource is "),
-        "{verdict:?}"
-    );
+    assert!(verdict[0].as_str().unwrap().starts_with("clocksource is "), "{verdict:?}");
     let tables = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        tables
-            .trim_end()
-            .ends_with(verdict.last().unwrap().as_str().unwrap()),
-        "{tables}"
-    );
+    assert!(tables.trim_end().ends_with(verdict.last().unwrap().as_str().unwrap()), "{tables}");
 }
 
 #[test]
@@ -212,10 +160,7 @@ fn without_arguments_the_program_says_where_to_start() {
     let output = mainspring(&[]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(
-        text.contains("mainspring bench") && text.contains("mainspring clock"),
-        "{text}"
-    );
+    assert!(text.contains("mainspring bench") && text.contains("mainspring clock"), "{text}");
 }
 
 /// Each text is a file in `tests/help`. After a change that is meant: `BLESS=1 cargo test -p mainspring-cli help`.
@@ -238,11 +183,7 @@ fn help_texts_are_those_that_were_read_and_approved() {
             fs::write(&path, &text).unwrap();
         }
         let approved = fs::read_to_string(&path).unwrap_or_default();
-        assert!(
-            text == approved,
-            "{} differs; the program says:\n{text}",
-            path.display()
-        );
+        assert!(text == approved, "{} differs; the program says:\n{text}", path.display());
         assert!(
             text.lines().all(|line| line.chars().count() <= 100),
             "{name}: a line is longer than 100 columns"
@@ -278,11 +219,7 @@ fn one_line(output: &Output) -> String {
 fn assert_bench_document(document: &Value) {
     assert_eq!(document["schema"], 1);
     assert!(document["machine"]["cores"].as_u64().unwrap() >= 1);
-    assert!(
-        document["commit"]
-            .as_str()
-            .is_some_and(|commit| !commit.is_empty())
-    );
+    assert!(document["commit"].as_str().is_some_and(|commit| !commit.is_empty()));
     assert!(document["seed"].is_u64());
     for (name, experiment) in document["experiments"].as_object().unwrap() {
         let rows = experiment["rows"].as_array().unwrap();
@@ -292,10 +229,7 @@ fn assert_bench_document(document: &Value) {
             let unit = ["ns", "us", "ms", "percent", "bytes"]
                 .iter()
                 .any(|unit| key.split('_').any(|word| word == *unit));
-            assert!(
-                !value.is_number() || counted || unit,
-                "{name}: {key} names no unit"
-            );
+            assert!(!value.is_number() || counted || unit, "{name}: {key} names no unit");
         }
     }
 }
@@ -317,9 +251,7 @@ impl Scratch {
 
     fn files(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.0).unwrap();
-        entries
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect()
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
 }
 

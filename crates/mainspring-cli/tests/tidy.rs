@@ -18,34 +18,19 @@ const FLOORS: &[&[&str]] = &[
 
 /// The files that may ask the operating system for the time, or wait for it, and why.
 const OWNERS_OF_TIME: &[(&str, &str)] = &[
-    (
-        "crates/mainspring/src/sys/os_clock.rs",
-        "the clocks where the system has no clock_gettime",
-    ),
-    (
-        "crates/mainspring/src/tick/wait.rs",
-        "the loop that owns its thread",
-    ),
-    (
-        "crates/mainspring-cli/src/stopwatch.rs",
-        "the benchmark's own stopwatch",
-    ),
+    ("crates/mainspring/src/sys/os_clock.rs", "the clocks where the system has no clock_gettime"),
+    ("crates/mainspring/src/tick/wait.rs", "the loop that owns its thread"),
+    ("crates/mainspring-cli/src/stopwatch.rs", "the benchmark's own stopwatch"),
 ];
 
 /// Where unsafe code may be: a file, or a directory with a slash behind it; and why.
 const OWNERS_OF_UNSAFE: &[(&str, &str)] = &[
-    (
-        "crates/mainspring/src/sys/",
-        "calls of the operating system, and instructions",
-    ),
+    ("crates/mainspring/src/sys/", "calls of the operating system, and instructions"),
     (
         "crates/mainspring/src/wheel/slab.rs",
         "the records of timers, where a measurement shows that it pays",
     ),
-    (
-        "crates/mainspring-cli/src/os.rs",
-        "the calls that are measured",
-    ),
+    ("crates/mainspring-cli/src/os.rs", "the calls that are measured"),
 ];
 
 /// Lines of a file, its tests not counted.
@@ -56,10 +41,7 @@ fn the_house_is_in_order() {
     let files = sources();
     assert!(files.len() > 20, "the sources were not found: {files:?}");
     let read = |path: &String| fs::read_to_string(root().join(path)).unwrap();
-    let findings: Vec<String> = files
-        .iter()
-        .flat_map(|path| findings(path, &read(path)))
-        .collect();
+    let findings: Vec<String> = files.iter().flat_map(|path| findings(path, &read(path))).collect();
     assert!(findings.is_empty(), "\n{}\n", findings.join("\n"));
 }
 
@@ -67,10 +49,7 @@ fn the_house_is_in_order() {
 #[test]
 fn every_owner_still_exists() {
     for (owner, reason) in OWNERS_OF_TIME.iter().chain(OWNERS_OF_UNSAFE) {
-        assert!(
-            root().join(owner).exists(),
-            "{owner} ({reason}) is gone: take it off the list"
-        );
+        assert!(root().join(owner).exists(), "{owner} ({reason}) is gone: take it off the list");
     }
     for (owner, reason) in OWNERS_OF_TIME {
         let text = fs::read_to_string(root().join(owner)).unwrap();
@@ -107,36 +86,25 @@ fn findings(path: &str, text: &str) -> Vec<String> {
     }
     let length = length_without_tests(text);
     if length > LONGEST {
-        findings.push(format!(
-            "{length} lines without its tests; split it below {LONGEST}"
-        ));
+        findings.push(format!("{length} lines without its tests; split it below {LONGEST}"));
     }
     let unfinished = [concat!("TO", "DO"), concat!("FIX", "ME")];
     for word in unfinished.iter().filter(|word| text.contains(**word)) {
         findings.push(format!("{word}: do it now, or say it where plans are kept"));
     }
-    findings
-        .into_iter()
-        .map(|finding| format!("{path}: {finding}"))
-        .collect()
+    findings.into_iter().map(|finding| format!("{path}: {finding}")).collect()
 }
 
 /// What a file of the library names that it may not know. `inside` is its path below `src`.
 fn wrong_floors(inside: &str, tokens: &[&str]) -> Vec<String> {
-    let path: Vec<&str> = inside
-        .trim_end_matches(".rs")
-        .split('/')
-        .filter(|part| *part != "mod")
-        .collect();
+    let path: Vec<&str> =
+        inside.trim_end_matches(".rs").split('/').filter(|part| *part != "mod").collect();
     if path == ["lib"] {
         return Vec::new();
     }
     let floor = |module: &str| FLOORS.iter().position(|modules| modules.contains(&module));
     let Some(own) = floor(path[0]) else {
-        return vec![format!(
-            "the module {} stands on no floor: add it to FLOORS",
-            path[0]
-        )];
+        return vec![format!("the module {} stands on no floor: add it to FLOORS", path[0])];
     };
     let known = |module: &str| module == path[0] || floor(module).is_some_and(|floor| floor < own);
     let mut named = modules_named(path.len(), tokens);
@@ -242,14 +210,9 @@ fn is_unsafe(tokens: &[&str]) -> bool {
 }
 
 fn starts_with_a_word(text: &str) -> bool {
-    let first = text
-        .lines()
-        .map(str::trim)
-        .find(|line| !line.is_empty() && !line.starts_with("#!["));
-    first.is_some_and(|line| {
-        line.strip_prefix("//!")
-            .is_some_and(|words| !words.trim().is_empty())
-    })
+    let first =
+        text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with("#!["));
+    first.is_some_and(|line| line.strip_prefix("//!").is_some_and(|words| !words.trim().is_empty()))
 }
 
 fn length_without_tests(text: &str) -> usize {
@@ -281,9 +244,7 @@ fn code(text: &str) -> String {
         } else if let Some(hashes) = raw_string(rest, out.chars().last()) {
             let end = format!("\"{}", "#".repeat(hashes));
             let body = rest.find('"').map_or(rest.len(), |at| at + 1);
-            rest[body..]
-                .find(&end)
-                .map_or(rest.len(), |at| body + at + end.len())
+            rest[body..].find(&end).map_or(rest.len(), |at| body + at + end.len())
         } else if next == '"' {
             quoted(rest, '"')
         } else if next == '\''
@@ -375,13 +336,7 @@ fn sources() -> Vec<String> {
             if path.is_dir() {
                 directories.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                files.push(
-                    path.strip_prefix(root())
-                        .unwrap()
-                        .to_str()
-                        .unwrap()
-                        .replace('\\', "/"),
-                );
+                files.push(path.strip_prefix(root()).unwrap().to_str().unwrap().replace('\\', "/"));
             }
         }
     }
@@ -390,10 +345,7 @@ fn sources() -> Vec<String> {
 }
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .canonicalize()
-        .unwrap()
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
 mod samples {
@@ -407,10 +359,7 @@ mod samples {
 
     fn bad(path: &str, body: &str, expected: &str) {
         let found = found(path, body);
-        assert!(
-            found.len() == 1 && found[0].contains(expected),
-            "{body:?}: {found:?}"
-        );
+        assert!(found.len() == 1 && found[0].contains(expected), "{body:?}: {found:?}");
     }
 
     fn good(path: &str, body: &str) {
@@ -424,33 +373,14 @@ mod samples {
 
     #[test]
     fn an_upper_floor_or_a_sibling_may_not_be_named() {
-        bad(
-            WHEEL,
-            "use crate::clock::Tsc;",
-            "wheel (floor 1) names clock (floor 3)",
-        );
-        bad(
-            WHEEL,
-            "use crate::cadence::Cadence;",
-            "wheel (floor 1) names cadence (floor 1)",
-        );
-        bad(
-            WHEEL,
-            "use crate::{time::Tick, scheduler::{a, b}};",
-            "names scheduler",
-        );
+        bad(WHEEL, "use crate::clock::Tsc;", "wheel (floor 1) names clock (floor 3)");
+        bad(WHEEL, "use crate::cadence::Cadence;", "wheel (floor 1) names cadence (floor 1)");
+        bad(WHEEL, "use crate::{time::Tick, scheduler::{a, b}};", "names scheduler");
         bad(WHEEL, "fn f(_: crate :: tick::Loop) {}", "names tick");
-        bad(
-            WHEEL,
-            "use crate::magic;",
-            "names magic, which stands on no floor",
-        );
+        bad(WHEEL, "use crate::magic;", "names magic, which stands on no floor");
         bad(WHEEL, "use crate::*;", "names *");
         bad("crates/mainspring/src/magic.rs", "", "stands on no floor");
-        good(
-            WHEEL,
-            "use crate::time::Tick; use crate::wheel::key; use crate::{sys, time};",
-        );
+        good(WHEEL, "use crate::time::Tick; use crate::wheel::key; use crate::{sys, time};");
         good("crates/mainspring/src/lib.rs", "pub use crate::tick::Loop;");
         good("crates/mainspring-cli/src/main.rs", "use crate::anything;");
     }
@@ -459,22 +389,11 @@ mod samples {
     fn climbing_up_is_no_way_round() {
         bad(WHEEL, "use super::clock::Tsc;", "names clock");
         bad(SLOTS, "use super::super::clock::Tsc;", "names clock");
-        bad(
-            SLOTS,
-            "mod tests { use super::super::super::clock; }",
-            "names clock",
-        );
-        bad(
-            CADENCE,
-            "mod tests { mod deep { use super::super::super::{tick}; } }",
-            "names tick",
-        );
+        bad(SLOTS, "mod tests { use super::super::super::clock; }", "names clock");
+        bad(CADENCE, "mod tests { mod deep { use super::super::super::{tick}; } }", "names tick");
         good(SLOTS, "use super::clock;");
         good(SLOTS, "mod tests { use super::super::clock; }");
-        good(
-            CADENCE,
-            "mod a { fn f() { {} } } mod tests { use super::*; } use super::time::Tick;",
-        );
+        good(CADENCE, "mod a { fn f() { {} } } mod tests { use super::*; } use super::time::Tick;");
     }
 
     #[test]
@@ -487,11 +406,7 @@ mod samples {
             WHEEL,
             r####"const A: &str = "crate::tick \" unsafe"; const B: &str = r#"crate::" tick"#; const C: char = '"';"####,
         );
-        bad(
-            WHEEL,
-            "const A: char = '\\''; fn f<'a>(_: &'a crate::tick::T) {}",
-            "names tick",
-        );
+        bad(WHEEL, "const A: char = '\\''; fn f<'a>(_: &'a crate::tick::T) {}", "names tick");
         assert_eq!(code("a // b\nc /* d\n */ e"), "a  \nc  \n e");
     }
 
@@ -499,15 +414,8 @@ mod samples {
     fn time_is_asked_for_only_where_it_is_owned() {
         for call in ["Instant::now", "SystemTime::now", "thread::sleep"] {
             bad(WHEEL, &format!("fn f() {{ std::time::{call}(x) }}"), call);
-            bad(
-                "crates/mainspring-cli/tests/x.rs",
-                &format!("fn f() {{ {call}(x) }}"),
-                call,
-            );
-            good(
-                "crates/mainspring-cli/src/stopwatch.rs",
-                &format!("fn f() {{ {call}(x) }}"),
-            );
+            bad("crates/mainspring-cli/tests/x.rs", &format!("fn f() {{ {call}(x) }}"), call);
+            good("crates/mainspring-cli/src/stopwatch.rs", &format!("fn f() {{ {call}(x) }}"));
         }
         good(WHEEL, "// Instant::now\nfn f() { clock.now() }");
     }
@@ -516,11 +424,7 @@ mod samples {
     fn unsafe_code_is_only_where_it_is_owned() {
         bad(WHEEL, "fn f() { unsafe { g() } }", "unsafe code");
         bad(WHEEL, "#![allow(dead_code, unsafe_code)]", "unsafe code");
-        bad(
-            "crates/mainspring-cli/src/main.rs",
-            "#[expect(unsafe_code)] fn f() {}",
-            "unsafe code",
-        );
+        bad("crates/mainspring-cli/src/main.rs", "#[expect(unsafe_code)] fn f() {}", "unsafe code");
         good(WHEEL, "#![forbid(unsafe_code)] // unsafe");
         good(
             "crates/mainspring/src/sys/deep/x.rs",
@@ -547,16 +451,10 @@ mod samples {
     fn a_file_can_be_read_in_one_sitting() {
         let long = "fn f() {}\n".repeat(LONGEST + 1);
         bad("crates/x/src/a.rs", &long, "lines without its tests");
-        let tests = format!(
-            "#[cfg(test)]\nmod tests {{\n{}}}\n",
-            "    fn f() {}\n".repeat(LONGEST)
-        );
+        let tests =
+            format!("#[cfg(test)]\nmod tests {{\n{}}}\n", "    fn f() {}\n".repeat(LONGEST));
         good("crates/x/src/a.rs", &tests);
-        bad(
-            "crates/x/src/a.rs",
-            &format!("{tests}{long}"),
-            "lines without its tests",
-        );
+        bad("crates/x/src/a.rs", &format!("{tests}{long}"), "lines without its tests");
         assert_eq!(length_without_tests("a\n#[cfg(test)]\nmod tests;\nb\n"), 4);
     }
 

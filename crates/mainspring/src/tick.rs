@@ -66,10 +66,7 @@ impl TickLoop {
     /// One tick every `period`. Zero is taken as one nanosecond: a loop that is always late.
     #[must_use]
     pub fn every(period: Duration) -> Self {
-        Self::paced(Pace::Deadlines {
-            times: NonZeroU32::MIN,
-            span: period,
-        })
+        Self::paced(Pace::Deadlines { times: NonZeroU32::MIN, span: period })
     }
 
     /// The body, then a sleep of `pause`, and again: the first body at once. The pause is counted from the end of the
@@ -82,9 +79,7 @@ impl TickLoop {
     fn paced(pace: Pace) -> Self {
         Self {
             pace,
-            missed: Missed::CatchUp {
-                at_most: DEFAULT_CATCH_UP,
-            },
+            missed: Missed::CatchUp { at_most: DEFAULT_CATCH_UP },
             spin: true,
             cached: Cached::default(),
         }
@@ -147,10 +142,7 @@ impl TickLoop {
             }
             Pace::Sleep { pause } => self.by_sleeping(start, pause, clock, wait, &mut body),
         };
-        Summary {
-            stats: *account.stats(),
-            elapsed: end.saturating_duration_since(start),
-        }
+        Summary { stats: *account.stats(), elapsed: end.saturating_duration_since(start) }
     }
 
     fn by_deadlines<C, W>(

@@ -51,13 +51,8 @@ impl Wait for Waiter<'_> {
     fn sleep(&mut self, pause: Duration) {
         let mut system = self.0.borrow_mut();
         assert!(!pause.is_zero(), "a sleep of nothing is a spin in disguise");
-        system.seed = system
-            .seed
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        let late = system
-            .late
-            .mul_f64(f64::from((system.seed >> 40) as u32) / f64::from(1 << 24));
+        system.seed = system.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let late = system.late.mul_f64(f64::from((system.seed >> 40) as u32) / f64::from(1 << 24));
         system.clock.advance(pause + late);
         system.sleeps += 1;
         system.slept += pause + late;
@@ -94,11 +89,7 @@ fn run(
         let busy = work(tick);
         system.borrow().clock.advance(busy);
         left -= 1;
-        if left == 0 {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+        if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })
 }
 
@@ -117,10 +108,7 @@ fn the_rate_is_the_rate_whatever_the_work_and_the_wake_ups() {
             });
             let off = summary.elapsed.abs_diff(Duration::from_secs(10));
             assert!(off < 4 * MILLI, "{rate} Hz: {off:?} off");
-            assert_eq!(
-                (summary.stats.ticks(), summary.stats.dropped()),
-                (passes, 0)
-            );
+            assert_eq!((summary.stats.ticks(), summary.stats.dropped()), (passes, 0));
         }
     }
 }
@@ -137,31 +125,20 @@ fn a_stall_is_made_up_within_bounds_and_reported() {
         let on_phase = start.saturating_add(Duration::from_millis(50 * tick.number));
         assert_eq!(tick.scheduled, on_phase);
         // The first tick is stuck for ten seconds.
-        if tick.number == 1 {
-            Duration::from_secs(10)
-        } else {
-            Duration::ZERO
-        }
+        if tick.number == 1 { Duration::from_secs(10) } else { Duration::ZERO }
     });
     let made_up = [(197, 195), (198, 0), (199, 0), (200, 0), (201, 0)];
     assert_eq!(numbers[0], (1, 0));
     assert_eq!(numbers[1..6], made_up);
     assert_eq!(numbers[6..], [(202, 0), (203, 0)], "and on, in phase");
-    assert_eq!(
-        (summary.stats.dropped(), summary.stats.overruns()),
-        (195, 1)
-    );
+    assert_eq!((summary.stats.dropped(), summary.stats.overruns()), (195, 1));
 }
 
 #[test]
 fn the_default_makes_up_five_ticks() {
     let system = system(Duration::ZERO);
     let summary = run(&TickLoop::every(5 * MILLI), &system, 7, |tick| {
-        if tick.number == 1 {
-            Duration::from_secs(1)
-        } else {
-            Duration::ZERO
-        }
+        if tick.number == 1 { Duration::from_secs(1) } else { Duration::ZERO }
     });
     assert_eq!((summary.stats.ticks(), summary.stats.dropped()), (7, 195));
 }
@@ -169,16 +146,10 @@ fn the_default_makes_up_five_ticks() {
 #[test]
 fn too_much_work_drops_ticks_and_does_not_fall_behind_for_ever() {
     let system = system(Duration::from_micros(50));
-    let summary = run(&TickLoop::per_second(hertz(100)), &system, 1000, |_| {
-        15 * MILLI
-    });
+    let summary = run(&TickLoop::per_second(hertz(100)), &system, 1000, |_| 15 * MILLI);
     assert_eq!(summary.stats.overruns(), 1000);
     assert!(summary.stats.worst_lateness() <= 50 * MILLI + MILLI);
-    assert!(
-        (490..=510).contains(&summary.stats.dropped()),
-        "{}",
-        summary.stats.dropped()
-    );
+    assert!((490..=510).contains(&summary.stats.dropped()), "{}", summary.stats.dropped());
     assert_eq!(summary.stats.busy(), Duration::from_secs(1));
     assert!((66..=67).contains(&summary.stats.tick_rate()));
 }
@@ -197,21 +168,13 @@ fn spinning_is_punctual_and_short_and_never_early() {
     assert!(punctual > 9_900, "{punctual} of {passes}");
     let system = system.borrow();
     let spun = RELAX * u32::try_from(system.spins).expect("few");
-    assert!(
-        spun < summary.elapsed / 40,
-        "a margin of about 0.1 ms in 5: {spun:?}"
-    );
+    assert!(spun < summary.elapsed / 40, "a margin of about 0.1 ms in 5: {spun:?}");
 }
 
 #[test]
 fn without_spinning_a_tick_costs_one_sleep() {
     let system = system(Duration::from_micros(90));
-    run(
-        &TickLoop::every(5 * MILLI).spin(false),
-        &system,
-        1000,
-        |_| MILLI,
-    );
+    run(&TickLoop::every(5 * MILLI).spin(false), &system, 1000, |_| MILLI);
     assert_eq!((system.borrow().sleeps, system.borrow().spins), (1000, 0));
 }
 
@@ -219,12 +182,7 @@ fn without_spinning_a_tick_costs_one_sleep() {
 fn a_distant_tick_wakes_nobody_before_its_time() {
     for spin in [true, false] {
         let system = system(Duration::from_micros(90));
-        run(
-            &TickLoop::every(Duration::from_secs(10)).spin(spin),
-            &system,
-            1,
-            |_| MILLI,
-        );
+        run(&TickLoop::every(Duration::from_secs(10)).spin(spin), &system, 1, |_| MILLI);
         assert_eq!(system.borrow().sleeps, 1);
         assert!(RELAX * u32::try_from(system.borrow().spins).expect("few") < MILLI);
     }
@@ -239,19 +197,12 @@ fn short_periods_are_slept_in_nanoseconds() {
         late.push(tick.late_by);
         Duration::from_nanos(7_300)
     });
-    assert_eq!(
-        late,
-        [Duration::ZERO; 1000],
-        "no rounding up to a millisecond"
-    );
+    assert_eq!(late, [Duration::ZERO; 1000], "no rounding up to a millisecond");
 }
 
 #[test]
 fn the_clock_is_read_twice_a_pass_however_much_is_done_in_it() {
-    for tick_loop in [
-        TickLoop::every(5 * MILLI).spin(false),
-        TickLoop::sleeping(5 * MILLI),
-    ] {
+    for tick_loop in [TickLoop::every(5 * MILLI).spin(false), TickLoop::sleeping(5 * MILLI)] {
         let system = system(Duration::from_micros(60));
         run(&tick_loop, &system, 1000, |_| MILLI);
         assert!(system.borrow().reads.get() <= 2 * 1000 + 1);
@@ -302,9 +253,7 @@ fn a_sleeping_loop_is_the_classic_server() {
 #[test]
 fn a_sleeping_loop_tells_how_late_it_was_woken() {
     let system = system(MILLI);
-    let summary = run(&TickLoop::sleeping(5 * MILLI), &system, 500, |_| {
-        Duration::ZERO
-    });
+    let summary = run(&TickLoop::sleeping(5 * MILLI), &system, 500, |_| Duration::ZERO);
     assert!(summary.stats.worst_lateness() > MILLI / 2 && summary.stats.worst_lateness() <= MILLI);
     assert!(summary.stats.lateness() <= summary.stats.worst_lateness());
 }
@@ -319,11 +268,7 @@ fn the_loop_publishes_the_time_by_itself() {
             assert_eq!(cached.now(), tick.now);
             MILLI
         });
-        assert_eq!(
-            cached.now(),
-            system.borrow().clock.now(),
-            "also when the last body has ended"
-        );
+        assert_eq!(cached.now(), system.borrow().clock.now(), "also when the last body has ended");
     }
 }
 
@@ -332,37 +277,19 @@ fn sixty_hertz_is_on_the_nanosecond_after_an_hour() {
     let system = system(Duration::ZERO);
     let start = system.borrow().clock.now();
     let mut last = start;
-    run(
-        &TickLoop::per_second(hertz(60)).spin(false),
-        &system,
-        216_000,
-        |tick| {
-            last = tick.scheduled;
-            Duration::ZERO
-        },
-    );
-    assert_eq!(
-        last.saturating_duration_since(start),
-        Duration::from_secs(3600)
-    );
+    run(&TickLoop::per_second(hertz(60)).spin(false), &system, 216_000, |tick| {
+        last = tick.scheduled;
+        Duration::ZERO
+    });
+    assert_eq!(last.saturating_duration_since(start), Duration::from_secs(3600));
 }
 
 #[test]
 fn a_loop_beyond_the_end_of_time_ends() {
     let system = system(Duration::ZERO);
-    let summary = run(
-        &TickLoop::every(Duration::MAX).spin(false),
-        &system,
-        1,
-        |_| Duration::ZERO,
-    );
+    let summary = run(&TickLoop::every(Duration::MAX).spin(false), &system, 1, |_| Duration::ZERO);
     assert_eq!(summary.stats.ticks(), 0);
-    let zero = run(
-        &TickLoop::every(Duration::ZERO),
-        &self::system(Duration::ZERO),
-        9,
-        |_| MILLI,
-    );
+    let zero = run(&TickLoop::every(Duration::ZERO), &self::system(Duration::ZERO), 9, |_| MILLI);
     assert_eq!(zero.stats.ticks(), 9);
     assert!(zero.stats.dropped() > 0);
 }
@@ -374,11 +301,7 @@ fn the_systems_own_wait_is_never_early() {
         let tick_loop = TickLoop::every(Duration::from_micros(500)).spin(spin);
         let summary = tick_loop.run(&mainspring::clock::Monotonic, |tick| {
             assert!(tick.now >= tick.scheduled);
-            if tick.number < 40 {
-                ControlFlow::Continue(())
-            } else {
-                ControlFlow::Break(())
-            }
+            if tick.number < 40 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
         assert!(summary.elapsed >= Duration::from_millis(20));
     }

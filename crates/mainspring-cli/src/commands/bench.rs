@@ -16,43 +16,27 @@ pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
     let progress = Progress::new(bench.output.quiet);
     let machine = Machine::observe();
 
-    output.print(format_args!(
-        "{machine}\ncommit {COMMIT}, seed {}",
-        bench.seed
-    ))?;
+    output.print(format_args!("{machine}\ncommit {COMMIT}, seed {}", bench.seed))?;
     if cfg!(debug_assertions) {
         progress.line(
             "built without optimisation: these numbers mean nothing. Use `cargo run --release`.\n",
         );
     }
     if bench.announce {
-        let estimate = bench
-            .experiments
-            .iter()
-            .map(|experiment| experiment.estimate())
-            .sum();
+        let estimate = bench.experiments.iter().map(|experiment| experiment.estimate()).sum();
         output.print(format_args!("This will take about {}.", roughly(estimate)))?;
     }
 
-    let context = Context {
-        seed: bench.seed,
-        progress: &progress,
-    };
-    let mut results = Results {
-        seed: bench.seed,
-        experiments: Vec::with_capacity(bench.experiments.len()),
-    };
+    let context = Context { seed: bench.seed, progress: &progress };
+    let mut results =
+        Results { seed: bench.seed, experiments: Vec::with_capacity(bench.experiments.len()) };
     for experiment in &bench.experiments {
         let outcome = experiment.measure(&context);
         progress.end();
         let outcome = outcome.map_err(|error| {
             Failure::Experiment(error.context(format!("bench {}", experiment.name())))
         })?;
-        output.print(format_args!(
-            "== {}: {}",
-            experiment.name(),
-            experiment.title()
-        ))?;
+        output.print(format_args!("== {}: {}", experiment.name(), experiment.title()))?;
         for block in &outcome.blocks {
             output.print(block)?;
         }

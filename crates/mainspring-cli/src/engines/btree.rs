@@ -26,11 +26,7 @@ impl Candidate for BTree {
     type Key = Key;
 
     fn new(now: Tick) -> Self {
-        Self {
-            now: now.0,
-            sequence: 0,
-            timers: BTreeMap::new(),
-        }
+        Self { now: now.0, sequence: 0, timers: BTreeMap::new() }
     }
 
     /// The map takes no advice on its size.
@@ -40,10 +36,7 @@ impl Candidate for BTree {
 
     #[inline]
     fn insert(&mut self, deadline: Tick, value: u64) -> Key {
-        let key = Key {
-            tick: deadline.0.max(self.now),
-            sequence: self.sequence,
-        };
+        let key = Key { tick: deadline.0.max(self.now), sequence: self.sequence };
         self.sequence += 1;
         self.timers.insert(key, value);
         key

@@ -61,19 +61,14 @@ impl Heap {
     }
 
     fn push(&mut self, deadline: Tick, index: u32, version: u32) {
-        self.entries.push(Entry {
-            tick: deadline.0.max(self.now),
-            index,
-            version,
-        });
+        self.entries.push(Entry { tick: deadline.0.max(self.now), index, version });
     }
 
     /// Sweeps the stale entries out if they are more than half.
     fn compact(&mut self) {
         if self.stale > FEW && self.stale * 2 > self.entries.len() {
             let records = &self.records;
-            self.entries
-                .retain(|entry| records[entry.index as usize].version == entry.version);
+            self.entries.retain(|entry| records[entry.index as usize].version == entry.version);
             self.stale = 0;
         }
     }
@@ -101,20 +96,12 @@ impl Candidate for Heap {
     #[inline]
     fn insert(&mut self, deadline: Tick, value: u64) -> Key {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.records.push(Record {
-                value,
-                version: 0,
-                generation: 0,
-            });
+            self.records.push(Record { value, version: 0, generation: 0 });
             u32::try_from(self.records.len() - 1).expect("the plan bounds the timers")
         });
         let record = &mut self.records[index as usize];
         record.value = value;
-        let Record {
-            version,
-            generation,
-            ..
-        } = *record;
+        let Record { version, generation, .. } = *record;
         self.push(deadline, index, version);
         Key { index, generation }
     }

@@ -24,18 +24,12 @@ struct Timer {
 
 impl List {
     pub(crate) const fn new() -> Self {
-        Self {
-            timers: LinkedList::new(),
-        }
+        Self { timers: LinkedList::new() }
     }
 
     /// Starts a timer that is first due at `first`, and then again and again.
     pub(crate) fn repeat(&mut self, first: Instant, interval_ns: u64, value: u64) {
-        self.timers.push_back(Timer {
-            deadline_ns: first.as_nanos(),
-            interval_ns,
-            value,
-        });
+        self.timers.push_back(Timer { deadline_ns: first.as_nanos(), interval_ns, value });
     }
 
     /// Walks all timers once. Returns the last reading of the clock; `None` if there was no timer to read it for.
@@ -88,9 +82,7 @@ mod tests {
 
     #[test]
     fn a_timer_fires_once_per_pass_and_catches_up_later() {
-        let passes = [
-            50_000_000, 50_000_001, 50_000_002, 50_000_003, 50_000_004, 50_000_005,
-        ];
+        let passes = [50_000_000, 50_000_001, 50_000_002, 50_000_003, 50_000_004, 50_000_005];
         let fired = firings(&passes);
         let ones = fired.iter().filter(|&&(_, value)| value == 1).count();
         let twos = fired.iter().filter(|&&(_, value)| value == 2).count();
@@ -103,10 +95,7 @@ mod tests {
     fn the_fraction_of_a_millisecond_is_lost_whole_ones_are_not() {
         // 2.4 ms late: the next deadline is 12.4 - 2 + 10 = 20.4 ms.
         assert_eq!(firings(&[12_400_000, 20_399_999]), [(12_400_000, 1)]);
-        assert_eq!(
-            firings(&[12_400_000, 20_400_000]),
-            [(12_400_000, 1), (20_400_000, 1)]
-        );
+        assert_eq!(firings(&[12_400_000, 20_400_000]), [(12_400_000, 1), (20_400_000, 1)]);
     }
 
     #[test]

@@ -64,10 +64,7 @@ impl ListWheel {
         if let Some(node) = self.nodes.get_mut(index as usize) {
             self.free = node.next;
             node.value = value;
-            return Key {
-                index,
-                generation: node.generation,
-            };
+            return Key { index, generation: node.generation };
         }
         let index = u32::try_from(self.nodes.len()).expect("the plan bounds the timers");
         self.nodes.push(Node {
@@ -78,10 +75,7 @@ impl ListWheel {
             generation: 0,
             slot: NO_SLOT,
         });
-        Key {
-            index,
-            generation: 0,
-        }
+        Key { index, generation: 0 }
     }
 
     /// Gives back a node that is linked nowhere.
@@ -132,9 +126,7 @@ impl ListWheel {
     }
 
     fn unlink(&mut self, index: u32) {
-        let Node {
-            next, prev, slot, ..
-        } = self.nodes[index as usize];
+        let Node { next, prev, slot, .. } = self.nodes[index as usize];
         if prev == NIL {
             self.slots[slot as usize].head = next;
         } else {
@@ -190,12 +182,7 @@ impl ListWheel {
     fn fire(&mut self, slot: u32, fired: &mut impl FnMut(Tick, u64) -> Option<Tick>) {
         let mut index = self.detach(slot);
         while index != NIL {
-            let Node {
-                deadline,
-                value,
-                next,
-                ..
-            } = self.nodes[index as usize];
+            let Node { deadline, value, next, .. } = self.nodes[index as usize];
             match fired(Tick(deadline), value) {
                 Some(again) => self.start(index, again.0),
                 None => self.release(index),
@@ -289,10 +276,7 @@ impl Candidate for ListWheel {
 }
 
 impl Slot {
-    const EMPTY: Self = Self {
-        head: NIL,
-        tail: NIL,
-    };
+    const EMPTY: Self = Self { head: NIL, tail: NIL };
 }
 
 const BITS: u32 = 8;

@@ -171,21 +171,15 @@ mod tests {
     fn agrees_with_the_model<C: Candidate>(seed: u64, start: u64, bits: u32) {
         let mut random = Random::new(seed);
         let mut engine = C::new(Tick(start));
-        let mut model = Model {
-            now: start,
-            due: BTreeMap::new(),
-        };
+        let mut model = Model { now: start, due: BTreeMap::new() };
         let mut keys: Vec<(u64, C::Key)> = Vec::new();
         for step in 0..4_000 {
             let picked = random.below(u32::try_from(keys.len()).unwrap()) as usize;
             let deadline = model.now.saturating_add(distance(&mut random, bits));
             match random.below(10) {
                 0..4 => {
-                    let deadline = if step % 19 == 0 {
-                        model.now.saturating_sub(3)
-                    } else {
-                        deadline
-                    };
+                    let deadline =
+                        if step % 19 == 0 { model.now.saturating_sub(3) } else { deadline };
                     let key = engine.insert(Tick(deadline), step);
                     model.set(step, deadline);
                     // The key of a timer that moves itself is not used: in the B-tree it changes.
@@ -232,18 +226,14 @@ mod tests {
             fired.push((deadline.0.max(before), value));
             again(value, deadline.0.max(before)).map(Tick)
         });
-        assert!(
-            fired.is_sorted_by_key(|&(tick, _)| tick),
-            "order, up to {to}"
-        );
+        assert!(fired.is_sorted_by_key(|&(tick, _)| tick), "order, up to {to}");
         fired.sort_unstable();
         assert_eq!(fired, expected, "up to {to}");
     }
 
     fn agrees_everywhere<C: Candidate>() {
-        for (seed, start) in [0, (1 << 30) - 5, (1 << 36) - 70, (1 << 63) - 300]
-            .into_iter()
-            .enumerate()
+        for (seed, start) in
+            [0, (1 << 30) - 5, (1 << 36) - 70, (1 << 63) - 300].into_iter().enumerate()
         {
             agrees_with_the_model::<C>(seed as u64, start, 40);
             agrees_with_the_model::<C>(seed as u64 + 100, start, 10);

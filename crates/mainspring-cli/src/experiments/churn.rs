@@ -125,11 +125,7 @@ impl Experiment for Plan {
     fn run(&self, context: &Context<'_>) -> Result<Vec<Row>> {
         let most = u64::from(self.live.iter().copied().max().unwrap_or(0));
         memory::require(most * BYTES_PER_TIMER * self.engines.len() as u64)?;
-        let _forbidden = if self.huge_pages {
-            None
-        } else {
-            Some(NoHugePages::begin()?)
-        };
+        let _forbidden = if self.huge_pages { None } else { Some(NoHugePages::begin()?) };
         let configurations: Vec<_> = self.configurations().collect();
         let steps = configurations.len() * self.engines.len() * (ROUNDS + 1);
         context.progress.begin(Self::NAME, steps as u64);
@@ -177,12 +173,7 @@ impl Plan {
         grid(&self.ops, &self.clocks).flat_map(move |(op, clock)| {
             grid(&self.resolutions_ns, &self.live)
                 .filter(move |&(resolution, _)| clock == Time::Moving || Some(resolution) == first)
-                .map(move |(resolution_ns, live)| Configuration {
-                    live,
-                    op,
-                    clock,
-                    resolution_ns,
-                })
+                .map(move |(resolution_ns, live)| Configuration { live, op, clock, resolution_ns })
         })
     }
 
@@ -203,9 +194,8 @@ impl Plan {
         }
         let mut rounds = vec![Vec::new(); self.engines.len()];
         for _ in 0..ROUNDS {
-            for (contestant, (rounds, &engine)) in contestants
-                .iter_mut()
-                .zip(rounds.iter_mut().zip(&self.engines))
+            for (contestant, (rounds, &engine)) in
+                contestants.iter_mut().zip(rounds.iter_mut().zip(&self.engines))
             {
                 context.progress.label(configuration.label(engine));
                 rounds.push(contestant.operate(per_round)? as f64 / per_round as f64);
@@ -213,9 +203,8 @@ impl Plan {
             }
         }
         let mut rows = Vec::new();
-        for (mut contestant, (rounds, &engine)) in contestants
-            .into_iter()
-            .zip(rounds.iter().zip(&self.engines))
+        for (mut contestant, (rounds, &engine)) in
+            contestants.into_iter().zip(rounds.iter().zip(&self.engines))
         {
             let growth = contestant.growth();
             contestant.end()?;
@@ -267,17 +256,11 @@ impl Plan {
     }
 
     fn how_it_was_measured(&self, rows: &[Row]) -> String {
-        let widest = rows
-            .iter()
-            .map(|row| row.spread_percent)
-            .fold(0.0, f64::max);
+        let widest = rows.iter().map(|row| row.spread_percent).fold(0.0, f64::max);
         let granted: Vec<&str> = self
             .engines
             .iter()
-            .filter(|&&engine| {
-                rows.iter()
-                    .any(|row| row.engine == engine && row.huge_pages)
-            })
+            .filter(|&&engine| rows.iter().any(|row| row.engine == engine && row.huge_pages))
             .map(|engine| engine.name())
             .collect();
         let pages = match (self.huge_pages, granted.is_empty()) {
@@ -381,16 +364,9 @@ impl<C: Candidate> Life<C> {
     fn step(&mut self) {
         self.until_step = self.configuration.operations_per_step();
         self.now_ns += STEP_NS;
-        let now = self
-            .resolution
-            .tick_at_or_before(Instant::from_nanos(self.now_ns));
+        let now = self.resolution.tick_at_or_before(Instant::from_nanos(self.now_ns));
         self.now = now;
-        let Self {
-            engine,
-            fired,
-            early,
-            ..
-        } = self;
+        let Self { engine, fired, early, .. } = self;
         engine.advance(now, |deadline, value| {
             *early += u64::from(deadline > now);
             fired.push(value);
@@ -412,20 +388,17 @@ impl<C: Candidate> Contestant for Life<C> {
             Op::Reschedule => self.churn(operations, |engine, key, deadline| {
                 lost += u64::from(!engine.reschedule(key, deadline));
             }),
-            Op::CancelInsert => self.churn(operations, |engine, key, deadline| {
-                match engine.cancel(*key) {
+            Op::CancelInsert => {
+                self.churn(operations, |engine, key, deadline| match engine.cancel(*key) {
                     Some(value) => *key = engine.insert(deadline, value),
                     None => lost += 1,
-                }
-            }),
+                })
+            }
         }
         let elapsed_ns = cpu.elapsed_ns();
         self.growth += before.growth();
         let name = C::ENGINE.name();
-        ensure!(
-            lost == 0,
-            "{name}: {lost} live timers were not found by their keys"
-        );
+        ensure!(lost == 0, "{name}: {lost} live timers were not found by their keys");
         ensure!(self.early == 0, "{name}: {} timers fired early", self.early);
         ensure!(
             self.engine.len() == self.keys.len(),
@@ -477,10 +450,7 @@ impl Configuration {
     }
 }
 
-#[allow(
-    clippy::cast_possible_truncation,
-    reason = "values are indices of an array"
-)]
+#[allow(clippy::cast_possible_truncation, reason = "values are indices of an array")]
 const fn index_of(value: u64) -> usize {
     value as usize
 }
@@ -504,24 +474,14 @@ mod tests {
 
     #[test]
     fn a_tiny_run_of_everything_is_valid() {
-        let plan = Plan {
-            live: vec![50, 1_500],
-            operations: 20_000,
-            ..Plan::full()
-        };
+        let plan = Plan { live: vec![50, 1_500], operations: 20_000, ..Plan::full() };
         let progress = Progress::new(true);
-        let context = Context {
-            seed: 3,
-            progress: &progress,
-        };
+        let context = Context { seed: 3, progress: &progress };
         let rows = plan.run(&context).unwrap();
         // Two operations, two numbers of timers, four engines; the moving clock at two resolutions, the frozen at one.
         assert_eq!(rows.len(), 2 * 2 * 4 * 3);
         for row in &rows {
-            assert!(
-                row.ns_per_pair > 0.0 && row.bytes_per_timer >= 0.0,
-                "{row:?}"
-            );
+            assert!(row.ns_per_pair > 0.0 && row.bytes_per_timer >= 0.0, "{row:?}");
         }
         assert_eq!(plan.show(&rows).len(), 2 * 3 + 1);
     }

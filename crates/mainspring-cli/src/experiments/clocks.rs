@@ -52,17 +52,11 @@ impl Experiment for Plan {
     type Row = Row;
 
     fn quick() -> Self {
-        Self {
-            rounds: 21,
-            batch: Duration::from_micros(500),
-        }
+        Self { rounds: 21, batch: Duration::from_micros(500) }
     }
 
     fn full() -> Self {
-        Self {
-            rounds: 101,
-            batch: Duration::from_millis(1),
-        }
+        Self { rounds: 101, batch: Duration::from_millis(1) }
     }
 
     fn estimate(&self) -> Duration {
@@ -72,11 +66,8 @@ impl Experiment for Plan {
 
     fn run(&self, context: &Context<'_>) -> Result<Vec<Row>> {
         let mut bench = Bench::new();
-        let sizes: Vec<u64> = bench
-            .readings
-            .iter_mut()
-            .map(|reading| reading.size_of_batch(self.batch))
-            .collect();
+        let sizes: Vec<u64> =
+            bench.readings.iter_mut().map(|reading| reading.size_of_batch(self.batch)).collect();
         let mut batches = vec![Vec::with_capacity(self.rounds as usize); sizes.len()];
         context.progress.begin("clocks", u64::from(self.rounds) + 1);
         for _ in 0..self.rounds {
@@ -122,11 +113,7 @@ impl Reading {
             }
             watch.elapsed_ns()
         });
-        Self {
-            name: name.into(),
-            batch,
-            probe: None,
-        }
+        Self { name: name.into(), batch, probe: None }
     }
 
     /// A clock. What is timed is `read` alone; `units` makes a number of it, each unit worth `unit_ns`.
@@ -138,10 +125,7 @@ impl Reading {
     ) -> Self {
         let probed = read.clone();
         let probe = Box::new(move || probe(|| units(probed()), unit_ns));
-        Self {
-            probe: Some(probe),
-            ..Self::call(name, read)
-        }
+        Self { probe: Some(probe), ..Self::call(name, read) }
     }
 
     /// How many reads take about that long; also warms everything up.
@@ -159,9 +143,7 @@ impl Reading {
 pub(crate) fn cost_ns<T: 'static>(call: impl Fn() -> T + 'static) -> f64 {
     let mut reading = Reading::call("", call);
     let size = reading.size_of_batch(Duration::from_micros(500));
-    let batches: Vec<f64> = (0..15)
-        .map(|_| (reading.batch)(size) as f64 / size as f64)
-        .collect();
+    let batches: Vec<f64> = (0..15).map(|_| (reading.batch)(size) as f64 / size as f64).collect();
     median(&batches)
 }
 
@@ -184,20 +166,12 @@ impl Bench {
         ];
         for &(name, id) in os::CLOCKS.iter().filter(|(_, id)| os::has_clock(*id)) {
             let read = move || os::clock_gettime(id);
-            readings.push(Reading::clock(
-                format!("clock_gettime {name}"),
-                1.0,
-                read,
-                nanos,
-            ));
+            readings.push(Reading::clock(format!("clock_gettime {name}"), 1.0, read, nanos));
         }
         let start = Stopwatch::start();
-        readings.push(Reading::clock(
-            "Instant::now",
-            1.0,
-            Stopwatch::start,
-            move |now| now.ns_after(start),
-        ));
+        readings.push(Reading::clock("Instant::now", 1.0, Stopwatch::start, move |now| {
+            now.ns_after(start)
+        }));
         if os::rdtsc().is_some() {
             readings.push(Reading::clock(
                 "rdtsc",
@@ -207,21 +181,11 @@ impl Bench {
             ));
         }
         if let Ok(tsc) = Tsc::start() {
-            readings.push(Reading::clock(
-                "tsc",
-                1.0,
-                move || tsc.now(),
-                Instant::as_nanos,
-            ));
+            readings.push(Reading::clock("tsc", 1.0, move || tsc.now(), Instant::as_nanos));
         }
         let cached = Cached::new(Monotonic.now());
         let read = cached.clone();
-        readings.push(Reading::clock(
-            "cached",
-            1.0,
-            move || read.now(),
-            Instant::as_nanos,
-        ));
+        readings.push(Reading::clock("cached", 1.0, move || read.now(), Instant::as_nanos));
         readings.extend(rivals());
         Self { readings, cached }
     }
@@ -239,12 +203,9 @@ fn rivals() -> [Reading; 3] {
     [
         Reading::clock("quanta now", 1.0, move || now.now(), since),
         Reading::clock("quanta recent", 1.0, move || quanta.recent(), since),
-        Reading::clock(
-            "coarsetime recent",
-            1.0,
-            coarsetime::Instant::recent,
-            move |now| now.duration_since(recent_start).as_nanos(),
-        ),
+        Reading::clock("coarsetime recent", 1.0, coarsetime::Instant::recent, move |now| {
+            now.duration_since(recent_start).as_nanos()
+        }),
     ]
 }
 
@@ -296,12 +257,7 @@ fn probe(read: impl Fn() -> u64, unit_ns: f64) -> Steps {
     let watch = Stopwatch::start();
     let mut counted = Counted::default();
     while counted.forward < PROBE_STEPS
-        && watch.elapsed()
-            < if counted.forward == 0 {
-                PROBE_MOST
-            } else {
-                PROBE
-            }
+        && watch.elapsed() < if counted.forward == 0 { PROBE_MOST } else { PROBE }
     {
         for _ in 0..1000 {
             counted.see(read());
@@ -340,10 +296,7 @@ impl Counted {
 }
 
 fn row(reading: &mut Reading, batches: &[f64]) -> Row {
-    let steps = reading
-        .probe
-        .as_mut()
-        .map_or_else(Steps::default, |probe| probe());
+    let steps = reading.probe.as_mut().map_or_else(Steps::default, |probe| probe());
     let summary = Summary::of(batches);
     Row {
         name: reading.name.clone(),
@@ -364,9 +317,8 @@ fn costs(rows: &[Row]) -> Table {
         .numbers("resolution")
         .numbers("backward");
     for row in rows {
-        let ratio = reference.map_or_else(String::new, |reference| {
-            format!("{:.2} x", row.ns / reference)
-        });
+        let ratio =
+            reference.map_or_else(String::new, |reference| format!("{:.2} x", row.ns / reference));
         let (resolution, backward) = match row.resolution_ns {
             Some(ns) => (length(ns), row.backward_steps.to_string()),
             None => (String::new(), String::new()),
@@ -391,9 +343,7 @@ fn costs(rows: &[Row]) -> Table {
 
 /// The four lines that servers' forums compare, in their unit.
 fn public_table(rows: &[Row]) -> Table {
-    let mut table = Table::new("Seconds for a million calls")
-        .words("call")
-        .numbers("s");
+    let mut table = Table::new("Seconds for a million calls").words("call").numbers("s");
     for name in ["null function", "getpid", "time", "gettimeofday"] {
         if let Some(ns) = ns_of(rows, name) {
             table.row([name.to_owned(), format!("{:.6}", ns / 1000.0)]);
@@ -446,31 +396,13 @@ mod tests {
 
     #[test]
     fn the_resolution_is_the_smallest_step_forwards() {
-        assert_eq!(
-            counted(&[5, 5, 9, 9, 12, 20]),
-            Steps {
-                smallest_ns: Some(6.0),
-                backward: 0
-            }
-        );
+        assert_eq!(counted(&[5, 5, 9, 9, 12, 20]), Steps { smallest_ns: Some(6.0), backward: 0 });
     }
 
     #[test]
     fn steps_backwards_are_counted_and_make_no_resolution() {
-        assert_eq!(
-            counted(&[9, 8, 8, 3]),
-            Steps {
-                smallest_ns: None,
-                backward: 2
-            }
-        );
-        assert_eq!(
-            counted(&[9, 8, 12]),
-            Steps {
-                smallest_ns: Some(8.0),
-                backward: 1
-            }
-        );
+        assert_eq!(counted(&[9, 8, 8, 3]), Steps { smallest_ns: None, backward: 2 });
+        assert_eq!(counted(&[9, 8, 12]), Steps { smallest_ns: Some(8.0), backward: 1 });
         assert_eq!(counted(&[7]), Steps::default());
     }
 

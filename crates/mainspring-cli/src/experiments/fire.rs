@@ -81,11 +81,7 @@ impl Experiment for Plan {
         let load = |timers, span_ms| Load { timers, span_ms };
         Self {
             engines: Engine::ALL.to_vec(),
-            loads: vec![
-                load(1_000_000, 1_000),
-                load(1_000, 60_000),
-                load(1_000_000, 60_000),
-            ],
+            loads: vec![load(1_000_000, 1_000), load(1_000, 60_000), load(1_000_000, 60_000)],
             resolutions_ns: vec![Resolution::MILLISECOND.as_nanos(), FINE_NS],
             turns: 5,
             timers_per_turn: 1_000_000,
@@ -112,11 +108,7 @@ impl Experiment for Plan {
     fn run(&self, context: &Context<'_>) -> Result<Vec<Row>> {
         let most = self.loads.iter().map(|load| u64::from(load.timers)).max();
         memory::require(most.unwrap_or(0) * BYTES_PER_TIMER)?;
-        let _forbidden = if self.huge_pages {
-            None
-        } else {
-            Some(NoHugePages::begin()?)
-        };
+        let _forbidden = if self.huge_pages { None } else { Some(NoHugePages::begin()?) };
         let configurations: Vec<_> = grid(&self.resolutions_ns, &self.loads).collect();
         let steps = configurations.len() * self.engines.len() * (self.turns as usize + RUNS);
         context.progress.begin(Self::NAME, steps as u64);
@@ -177,20 +169,16 @@ impl Plan {
                 context.progress.step(1);
             }
         }
-        let rows = self
-            .engines
-            .iter()
-            .zip(&results)
-            .map(|(&engine, samples)| Row {
-                engine,
-                timers: load.timers,
-                span_ms: load.span_ms,
-                resolution_ns: resolution_ns.get(),
-                huge_pages: samples.huge_pages,
-                ns_start: median(&samples.ns_start),
-                ns_expire: median(&samples.ns_expire),
-                advance_us_max: median(&samples.advance_us_max),
-            });
+        let rows = self.engines.iter().zip(&results).map(|(&engine, samples)| Row {
+            engine,
+            timers: load.timers,
+            span_ms: load.span_ms,
+            resolution_ns: resolution_ns.get(),
+            huge_pages: samples.huge_pages,
+            ns_start: median(&samples.ns_start),
+            ns_expire: median(&samples.ns_expire),
+            advance_us_max: median(&samples.advance_us_max),
+        });
         Ok(rows.collect())
     }
 }
@@ -229,11 +217,7 @@ impl Load {
 
     fn label(self, engine: Engine) -> String {
         let timers = super::grouped(u64::from(self.timers));
-        format!(
-            "fire: {timers} timers within {} ms, {}",
-            self.span_ms,
-            engine.name()
-        )
+        format!("fire: {timers} timers within {} ms, {}", self.span_ms, engine.name())
     }
 }
 
@@ -319,10 +303,7 @@ fn longest_advance<C: Candidate>(load: Load, resolution: Resolution, seed: u64) 
     }
     let fired: u64 = steps.iter().map(|&(_, fired)| u64::from(fired)).sum();
     let name = C::ENGINE.name();
-    ensure!(
-        wrong == 0,
-        "{name}: {wrong} timers fired early or out of order"
-    );
+    ensure!(wrong == 0, "{name}: {wrong} timers fired early or out of order");
     // Each was due within the first span, and the run is longer.
     ensure!(
         fired >= u64::from(load.timers) && engine.len() == load.timers as usize,
@@ -340,15 +321,8 @@ fn longest_beyond_the_fired(steps: &[(u64, u32)]) -> f64 {
         .filter(|&&(_, fired)| fired > 0)
         .map(|&(ns, fired)| ns as f64 / f64::from(fired))
         .collect();
-    let cost = if costs.is_empty() {
-        0.0
-    } else {
-        median(&costs)
-    };
-    steps
-        .iter()
-        .map(|&(ns, fired)| ns as f64 - f64::from(fired) * cost)
-        .fold(0.0, f64::max)
+    let cost = if costs.is_empty() { 0.0 } else { median(&costs) };
+    steps.iter().map(|&(ns, fired)| ns as f64 - f64::from(fired) * cost).fold(0.0, f64::max)
 }
 
 /// What is counted of the timers that fire, cheaply enough to be timed with them.
@@ -398,19 +372,11 @@ impl Check {
 fn delays(from_ns: u64, load: Load, resolution: Resolution) -> Uniform {
     let resolution_ns = resolution.as_nanos().get();
     // The span itself is not within it.
-    Uniform::ticks(
-        from_ns,
-        load.span_ns().saturating_sub(resolution_ns),
-        resolution_ns,
-    )
+    Uniform::ticks(from_ns, load.span_ns().saturating_sub(resolution_ns), resolution_ns)
 }
 
 fn table(resolution_ns: u64, load: Load, rows: &[Row]) -> Table {
-    let way = if load.sparse() {
-        "from one wake-up to the next"
-    } else {
-        "in 1 ms steps"
-    };
+    let way = if load.sparse() { "from one wake-up to the next" } else { "in 1 ms steps" };
     let mut table = Table::new(format!(
         "{} timers within {} ms, {way}, {} ticks",
         super::grouped(u64::from(load.timers)),
@@ -467,10 +433,7 @@ mod tests {
             ..Plan::full()
         };
         let progress = Progress::new(true);
-        let context = Context {
-            seed: 5,
-            progress: &progress,
-        };
+        let context = Context { seed: 5, progress: &progress };
         let rows = plan.run(&context).unwrap();
         assert_eq!(rows.len(), 3 * 2 * 4);
         for row in &rows {
@@ -491,10 +454,7 @@ mod tests {
 
     #[test]
     fn a_timer_that_never_fires_or_fires_early_makes_the_run_invalid() {
-        let load = Load {
-            timers: 2,
-            span_ms: 10,
-        };
+        let load = Load { timers: 2, span_ms: 10 };
         let engine = <crate::engines::Heap as Candidate>::new(Tick(0));
         let verdict = |fired: &[(u64, u64)]| {
             let mut check = Check::default();

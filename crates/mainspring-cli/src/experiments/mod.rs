@@ -83,10 +83,7 @@ impl<E: Experiment + std::fmt::Debug> AnyExperiment for E {
 
     fn measure(&self, context: &Context<'_>) -> Result<Outcome> {
         let rows = self.run(context)?;
-        Ok(Outcome {
-            rows: Rows::new(&rows)?,
-            blocks: self.show(&rows),
-        })
+        Ok(Outcome { rows: Rows::new(&rows)?, blocks: self.show(&rows) })
     }
 }
 
@@ -95,9 +92,7 @@ fn grid<'a, A: Copy, B: Copy>(
     first: &'a [A],
     second: &'a [B],
 ) -> impl Iterator<Item = (A, B)> + 'a {
-    first
-        .iter()
-        .flat_map(move |&a| second.iter().map(move |&b| (a, b)))
+    first.iter().flat_map(move |&a| second.iter().map(move |&b| (a, b)))
 }
 
 /// A length of a tick as people say it.

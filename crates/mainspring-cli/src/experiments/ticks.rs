@@ -90,11 +90,7 @@ impl Experiment for Plan {
     type Row = Row;
 
     fn quick() -> Self {
-        Self {
-            per_update: vec![10_000],
-            stagger_ms: vec![0],
-            ..Self::full()
-        }
+        Self { per_update: vec![10_000], stagger_ms: vec![0], ..Self::full() }
     }
 
     fn full() -> Self {
@@ -160,13 +156,7 @@ impl Plan {
     fn configurations(&self) -> impl Iterator<Item = Configuration> {
         grid(&self.loops, &self.per_update).flat_map(move |(kind, per_update)| {
             grid(&self.interval_ms, &self.stagger_ms).map(move |(interval_ms, stagger_ms)| {
-                Configuration {
-                    kind,
-                    per_update,
-                    interval_ms,
-                    stagger_ms,
-                    samples: self.samples,
-                }
+                Configuration { kind, per_update, interval_ms, stagger_ms, samples: self.samples }
             })
         })
     }
@@ -311,10 +301,7 @@ impl Loop {
 
 /// As the forums' table has it.
 fn line(row: &Row) -> String {
-    format!(
-        "[{:04}]: lastID: {:08} tickrate: {:04}",
-        row.sample, row.last_id, row.tick_rate
-    )
+    format!("[{:04}]: lastID: {:08} tickrate: {:04}", row.sample, row.last_id, row.tick_rate)
 }
 
 const UPDATE_EVERY: Duration = Duration::from_millis(100);
@@ -349,10 +336,7 @@ mod tests {
 
     #[test]
     fn a_line_is_that_of_the_public_table() {
-        assert_eq!(
-            line(&row(Engine::List)),
-            "[0039]: lastID: 00400001 tickrate: 0042"
-        );
+        assert_eq!(line(&row(Engine::List)), "[0039]: lastID: 00400001 tickrate: 0042");
     }
 
     #[test]
@@ -376,12 +360,7 @@ mod tests {
         let lines = blocks[0].to_string();
         assert!(lines.contains("10,000 timers of 10 ms every 100 ms; deadline loop"));
         let side_by_side = lines.lines().last().unwrap();
-        assert_eq!(
-            side_by_side
-                .matches("[0039]: lastID: 00400001 tickrate: 0042")
-                .count(),
-            2
-        );
+        assert_eq!(side_by_side.matches("[0039]: lastID: 00400001 tickrate: 0042").count(), 2);
         assert!(blocks[1].to_string().contains("400,000"));
     }
 }

@@ -23,12 +23,7 @@ pub(crate) struct Document<'a, Body> {
 
 impl<'a, Body: Serialize> Document<'a, Body> {
     pub(crate) fn new(machine: &'a Machine, body: Body) -> Self {
-        Self {
-            schema: SCHEMA,
-            machine,
-            commit: COMMIT,
-            body,
-        }
+        Self { schema: SCHEMA, machine, commit: COMMIT, body }
     }
 }
 
@@ -48,18 +43,11 @@ pub(crate) struct Rows {
 
 impl Rows {
     pub(crate) fn new<Row: Serialize>(rows: &[Row]) -> serde_json::Result<Self> {
-        let lines: Vec<String> = rows
-            .iter()
-            .map(serde_json::to_string)
-            .collect::<Result<_, _>>()?;
-        let text = if lines.is_empty() {
-            "[]".to_owned()
-        } else {
-            format!("[\n{}\n]", lines.join(",\n"))
-        };
-        Ok(Self {
-            rows: RawValue::from_string(text)?,
-        })
+        let lines: Vec<String> =
+            rows.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
+        let text =
+            if lines.is_empty() { "[]".to_owned() } else { format!("[\n{}\n]", lines.join(",\n")) };
+        Ok(Self { rows: RawValue::from_string(text)? })
     }
 }
 
@@ -188,17 +176,8 @@ mod tests {
             zeta_ns: u32,
             alpha_ms: u32,
         }
-        let rows = Rows::new(&[
-            Row {
-                zeta_ns: 1,
-                alpha_ms: 2,
-            },
-            Row {
-                zeta_ns: 3,
-                alpha_ms: 4,
-            },
-        ])
-        .unwrap();
+        let rows =
+            Rows::new(&[Row { zeta_ns: 1, alpha_ms: 2 }, Row { zeta_ns: 3, alpha_ms: 4 }]).unwrap();
         let results = Results {
             seed: 7,
             experiments: vec![("ticks", rows), ("clocks", Rows::new::<Row>(&[]).unwrap())],
@@ -226,10 +205,7 @@ mod tests {
         );
         sink.write(&Document::new(
             &Machine::default(),
-            Results {
-                seed: 1,
-                experiments: Vec::new(),
-            },
+            Results { seed: 1, experiments: Vec::new() },
         ))
         .unwrap();
         let written: serde_json::Value =

@@ -78,21 +78,12 @@ impl Display for Machine {
         if let Some(mib) = self.memory_mib {
             write!(f, ", {:.1} GiB", mib as f64 / 1024.0)?;
         }
-        write!(
-            f,
-            "; {}, kernel {}",
-            or_unknown(&self.os),
-            or_unknown(&self.kernel)
-        )?;
+        write!(f, "; {}, kernel {}", or_unknown(&self.os), or_unknown(&self.kernel))?;
         if let Some(hypervisor) = &self.hypervisor {
             write!(f, ", under {hypervisor}")?;
         }
         write!(f, "\nclock source {}", or_unknown(&self.clocksource))?;
-        write!(
-            f,
-            "; huge pages {}",
-            or_unknown(&self.transparent_huge_pages)
-        )?;
+        write!(f, "; huge pages {}", or_unknown(&self.transparent_huge_pages))?;
         if let Some(governor) = &self.governor {
             write!(f, "; governor {governor}")?;
         }
@@ -109,18 +100,11 @@ pub(crate) fn line(path: impl AsRef<Path>) -> Option<String> {
 
 fn cpu_model(cpuinfo: &str) -> Option<String> {
     let names = ["model name", "Model", "Hardware", "cpu"];
-    names
-        .iter()
-        .find_map(|name| field(cpuinfo, name, ':'))
-        .map(str::to_owned)
+    names.iter().find_map(|name| field(cpuinfo, name, ':')).map(str::to_owned)
 }
 
 fn memory_mib(meminfo: &str) -> Option<u64> {
-    let kib: u64 = field(meminfo, "MemTotal", ':')?
-        .strip_suffix("kB")?
-        .trim()
-        .parse()
-        .ok()?;
+    let kib: u64 = field(meminfo, "MemTotal", ':')?.strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib / 1024)
 }
 
@@ -149,15 +133,8 @@ fn caches(directory: &Path) -> Vec<Cache> {
         let directory = directory.join(format!("index{index}"));
         let level = line(directory.join("level"))?.parse().ok()?;
         let kind = line(directory.join("type"))?.to_lowercase();
-        let size_kib = line(directory.join("size"))?
-            .strip_suffix('K')?
-            .parse()
-            .ok()?;
-        Some(Cache {
-            level,
-            kind,
-            size_kib,
-        })
+        let size_kib = line(directory.join("size"))?.strip_suffix('K')?.parse().ok()?;
+        Some(Cache { level, kind, size_kib })
     };
     (0..8).filter_map(cache).collect()
 }
@@ -172,18 +149,12 @@ mod tests {
             cpu_model("processor\t: 0\nmodel name\t: AMD EPYC\n").as_deref(),
             Some("AMD EPYC")
         );
-        assert_eq!(
-            memory_mib("MemTotal:        8046272 kB\nMemFree: 1 kB\n"),
-            Some(7857)
-        );
+        assert_eq!(memory_mib("MemTotal:        8046272 kB\nMemFree: 1 kB\n"), Some(7857));
         assert_eq!(
             os_name("NAME=\"x\"\nPRETTY_NAME=\"Debian GNU/Linux 12\"\n").as_deref(),
             Some("Debian GNU/Linux 12")
         );
-        assert_eq!(
-            chosen("always [madvise] never\n").as_deref(),
-            Some("madvise")
-        );
+        assert_eq!(chosen("always [madvise] never\n").as_deref(), Some("madvise"));
     }
 
     #[test]
@@ -195,9 +166,7 @@ mod tests {
         assert_eq!(line("/nowhere/at/all"), None);
         assert!(caches(Path::new("/nowhere/at/all")).is_empty());
         assert!(
-            Machine::default()
-                .to_string()
-                .starts_with("unknown, 0 cores; unknown, kernel unknown")
+            Machine::default().to_string().starts_with("unknown, 0 cores; unknown, kernel unknown")
         );
     }
 }

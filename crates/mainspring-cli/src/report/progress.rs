@@ -44,8 +44,7 @@ impl Progress {
     pub(crate) fn line(&self, text: impl AsRef<str>) {
         if !self.quiet {
             // Commentary: if nobody listens on stderr, the run still has its result to give.
-            self.bar
-                .suspend(|| drop(writeln!(std::io::stderr(), "{}", text.as_ref())));
+            self.bar.suspend(|| drop(writeln!(std::io::stderr(), "{}", text.as_ref())));
         }
     }
 

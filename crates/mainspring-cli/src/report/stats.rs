@@ -20,13 +20,7 @@ impl Summary {
         let (&min, &max) = (sorted.first()?, sorted.last()?);
         let confidence =
             confidence_ranks(sorted.len()).map(|(low, high)| (sorted[low], sorted[high]));
-        Some(Self {
-            count: sorted.len(),
-            min,
-            median: middle(&sorted),
-            max,
-            confidence,
-        })
+        Some(Self { count: sorted.len(), min, median: middle(&sorted), max, confidence })
     }
 
     /// How far the ends of `confidence` are from the median at most, in percent of it; of the whole range if there
@@ -34,11 +28,7 @@ impl Summary {
     pub(crate) fn margin_percent(&self) -> f64 {
         let (low, high) = self.confidence.unwrap_or((self.min, self.max));
         let widest = (high - self.median).max(self.median - low);
-        if widest == 0.0 {
-            0.0
-        } else {
-            widest / self.median.abs() * 100.0
-        }
+        if widest == 0.0 { 0.0 } else { widest / self.median.abs() * 100.0 }
     }
 
     /// Half the width of what was seen, in percent of the median: how much to trust the last digits.
@@ -61,22 +51,14 @@ pub(crate) fn median(measurements: &[f64]) -> f64 {
 /// `percent` is clamped to 0..=100; 0 is the smallest.
 pub(crate) fn percentile(sorted: &[u64], percent: f64) -> Option<u64> {
     let rank = (percent.clamp(0.0, 100.0) / 100.0 * sorted.len() as f64).ceil();
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "0..=len"
-    )]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0..=len")]
     let index = (rank as usize).saturating_sub(1);
     sorted.get(index).copied()
 }
 
 fn middle(sorted: &[f64]) -> f64 {
     let half = sorted.len() / 2;
-    if sorted.len() % 2 == 1 {
-        sorted[half]
-    } else {
-        f64::midpoint(sorted[half - 1], sorted[half])
-    }
+    if sorted.len() % 2 == 1 { sorted[half] } else { f64::midpoint(sorted[half - 1], sorted[half]) }
 }
 
 /// Indices of the two order statistics that enclose the median with at least 95 % confidence.

@@ -22,10 +22,7 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new(title: impl Into<String>) -> Self {
-        Self {
-            title: title.into(),
-            ..Self::default()
-        }
+        Self { title: title.into(), ..Self::default() }
     }
 
     /// Adds a column of words.
@@ -43,10 +40,7 @@ impl Table {
     /// Adds a line. Cells that are missing at its end are empty.
     pub(crate) fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
         let cells: Vec<String> = cells.into_iter().map(Into::into).collect();
-        debug_assert!(
-            cells.len() <= self.columns.len(),
-            "more cells than columns: {cells:?}"
-        );
+        debug_assert!(cells.len() <= self.columns.len(), "more cells than columns: {cells:?}");
         self.rows.push(cells);
     }
 
@@ -64,8 +58,7 @@ impl Table {
 impl Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut grid = Grid::new();
-        grid.load_preset(presets::NOTHING)
-            .set_content_arrangement(ContentArrangement::Disabled);
+        grid.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         if self.columns.iter().any(|(head, _)| !head.is_empty()) {
             grid.set_header(self.columns.iter().map(|(head, _)| Cell::new(head)));
         }

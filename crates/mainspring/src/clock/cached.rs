@@ -63,19 +63,14 @@ impl Cached {
         let clock = Self::new(source.now());
         let stop = Arc::new(AtomicBool::new(false));
         let (published, stopped) = (clock.clone(), Arc::clone(&stop));
-        let thread = thread::Builder::new()
-            .name(String::from("mainspring-upkeep"))
-            .spawn(move || {
+        let thread =
+            thread::Builder::new().name(String::from("mainspring-upkeep")).spawn(move || {
                 while !stopped.load(Ordering::Acquire) {
                     published.publish(source.now());
                     thread::park_timeout(period); // unlike a sleep it ends at once when the upkeep is dropped
                 }
             })?;
-        Ok(Upkeep {
-            clock,
-            stop,
-            thread: Some(thread),
-        })
+        Ok(Upkeep { clock, stop, thread: Some(thread) })
     }
 }
 

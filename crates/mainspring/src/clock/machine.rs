@@ -23,10 +23,7 @@ impl ClockSource {
     pub fn of_this_machine() -> Option<Self> {
         let current = sys::clock_source_file("current_clocksource")?;
         let available = sys::clock_source_file("available_clocksource").unwrap_or_default();
-        Some(Self {
-            current,
-            available: available.split_whitespace().map(String::from).collect(),
-        })
+        Some(Self { current, available: available.split_whitespace().map(String::from).collect() })
     }
 }
 

@@ -99,11 +99,7 @@ impl<S: Source> Steady<S> {
                 rate,
                 stretch: last.middle() - first.middle(),
                 blur: first.width() + last.width(),
-                report: TscReport {
-                    hertz: hertz(rate),
-                    core_offset,
-                    ..TscReport::default()
-                },
+                report: TscReport { hertz: hertz(rate), core_offset, ..TscReport::default() },
             }),
         };
         steady.publish(&steady.lock());
@@ -225,18 +221,12 @@ impl<S: Source> Steady<S> {
         }
         published.version.store(version + 1, Ordering::Relaxed);
         fence(Ordering::Release);
-        published
-            .counter
-            .store(keeper.anchor.counter, Ordering::Relaxed);
-        published
-            .nanos
-            .store(keeper.anchor.middle(), Ordering::Relaxed);
+        published.counter.store(keeper.anchor.counter, Ordering::Relaxed);
+        published.nanos.store(keeper.anchor.middle(), Ordering::Relaxed);
         published.rate.store(keeper.rate, Ordering::Relaxed);
         // A rate known from a short stretch is not trusted for long: its error grows with what it is used for.
         let life = LIFE.min(keeper.stretch.saturating_mul(64));
-        published
-            .life
-            .store((life << 32) / keeper.rate, Ordering::Relaxed);
+        published.life.store((life << 32) / keeper.rate, Ordering::Relaxed);
         published.version.store(version + 2, Ordering::Release);
     }
 
@@ -256,9 +246,7 @@ impl Keeper {
             + i128::from(elapsed / SLEW)
             + i128::try_from(blur).unwrap_or(i128::MAX / 2);
         if sample.distance(expected) > allowed {
-            return Err(Reason::OffCourse {
-                by: magnitude(sample.distance(expected)),
-            });
+            return Err(Reason::OffCourse { by: magnitude(sample.distance(expected)) });
         }
         Ok(magnitude(expected - i128::from(sample.middle())))
     }
@@ -278,11 +266,7 @@ impl Sample {
         let read = || {
             let before = source.os_nanos();
             let counter = source.counter();
-            Self {
-                before,
-                counter,
-                after: source.os_nanos().max(before),
-            }
+            Self { before, counter, after: source.os_nanos().max(before) }
         };
         let mut best = read();
         for _ in 0..TRIES {
@@ -327,9 +311,7 @@ impl Sample {
 /// One sample on each core.
 fn visit(source: &impl Source) -> Option<Vec<Sample>> {
     let mut cores = Vec::new();
-    source
-        .on_each_core(&mut || cores.push(Sample::take(source)))
-        .then_some(cores)
+    source.on_each_core(&mut || cores.push(Sample::take(source))).then_some(cores)
 }
 
 /// By how much the cores' counters disagree at most, uncertainty of reading included; an error if more than
@@ -344,9 +326,7 @@ fn disagreement(cores: &[Sample], rate: u64) -> Result<Duration, Reason> {
         let between = reference.middle().abs_diff(core.middle());
         let allowed = CORE_TOLERANCE + reference.width() + between / SLEW;
         if core.distance(expected) > i128::from(allowed) {
-            return Err(Reason::CoresDisagree {
-                by: magnitude(core.distance(expected)),
-            });
+            return Err(Reason::CoresDisagree { by: magnitude(core.distance(expected)) });
         }
         let apart = magnitude(expected - i128::from(core.middle()));
         let unsure = Duration::from_nanos((reference.width() + core.width()) / 2);

@@ -199,10 +199,7 @@ fn a_counter_that_drifts_is_followed() {
         }
         assert_eq!(clock.report().failure, None, "{ppm} ppm is what daemons do");
         assert!(errors.iter().all(|&error| error < 100_000));
-        assert!(
-            errors[10..].iter().all(|&error| error < 1_000),
-            "{errors:?}"
-        );
+        assert!(errors[10..].iter().all(|&error| error < 1_000), "{errors:?}");
     }
 }
 
@@ -216,10 +213,7 @@ fn nobody_needs_to_re_anchor() {
         assert!(reader.error(&clock, &machine) < 10_000);
     }
     machine.pass(3600 * SEC);
-    assert!(
-        reader.error(&clock, &machine) < 1_000,
-        "an hour without a read"
-    );
+    assert!(reader.error(&clock, &machine) < 1_000, "an hour without a read");
     assert_eq!(clock.report().failure, None);
 }
 
@@ -230,10 +224,7 @@ fn cores_that_disagree_make_no_clock() {
             let machine = Machine::with_cores(3);
             machine.offset_core(core, Machine::counts(offset));
             let refused = machine.start().expect_err("a core is off");
-            assert!(
-                matches!(refused, Reason::CoresDisagree { .. }),
-                "{refused:?}"
-            );
+            assert!(matches!(refused, Reason::CoresDisagree { .. }), "{refused:?}");
         }
     }
 }
@@ -259,10 +250,7 @@ fn a_core_that_goes_astray_is_found_wherever_the_loop_runs() {
                     clock.check_cores();
                 }
             }
-            let failure = clock
-                .report()
-                .failure
-                .expect("found by a core check at the latest");
+            let failure = clock.report().failure.expect("found by a core check at the latest");
             let by_core_check = matches!(failure, Reason::CoresDisagree { .. });
             assert!(by_core_check || readers_visit_it, "{offset}: {failure:?}");
             machine.pass(LIFE);
@@ -277,14 +265,7 @@ fn a_core_that_goes_astray_is_found_wherever_the_loop_runs() {
 #[test]
 fn a_counter_that_jumps_switches_every_reader_to_the_system() {
     let years = 3 * 365 * 86_400 * i128::from(SEC);
-    for jump in [
-        -10 * i128::from(SEC),
-        -years,
-        -1_000_000,
-        1_000_000,
-        1_900_000_000,
-        years,
-    ] {
+    for jump in [-10 * i128::from(SEC), -years, -1_000_000, 1_000_000, 1_900_000_000, years] {
         let machine = Machine::with_cores(2);
         let clock = machine.start().expect("sound at the start");
         let readers = [Reader::default(), Reader::default()];
@@ -302,19 +283,13 @@ fn a_counter_that_jumps_switches_every_reader_to_the_system() {
         }
         clock.re_anchor();
         let failure = clock.report().failure;
-        assert!(
-            matches!(failure, Some(Reason::OffCourse { .. })),
-            "{jump}: {failure:?}"
-        );
+        assert!(matches!(failure, Some(Reason::OffCourse { .. })), "{jump}: {failure:?}");
         for _ in 0..100 {
             machine.pass(20 * MILLI);
             readers[0].read(&clock);
         }
         for reader in &readers {
-            assert!(
-                reader.error(&clock, &machine) < 100,
-                "the system's clock by now"
-            );
+            assert!(reader.error(&clock, &machine) < 100, "the system's clock by now");
         }
     }
 }
@@ -342,25 +317,16 @@ fn a_counter_that_stands_still_is_found_out() {
 fn what_cannot_be_checked_is_not_trusted() {
     let machine = Machine::with_cores(2);
     machine.0.borrow_mut().invariant = false;
-    assert_eq!(
-        machine.start().expect_err("no promise"),
-        Reason::NotInvariant
-    );
+    assert_eq!(machine.start().expect_err("no promise"), Reason::NotInvariant);
 
     let machine = Machine::with_cores(2);
     machine.0.borrow_mut().reachable = false;
-    assert_eq!(
-        machine.start().expect_err("no visit"),
-        Reason::CoresUnreachable
-    );
+    assert_eq!(machine.start().expect_err("no visit"), Reason::CoresUnreachable);
 
     for rate in [500_000, 200_000_000_000] {
         let machine = Machine::with_cores(1);
         machine.jump(0, rate);
-        assert_eq!(
-            machine.start().expect_err("no such counter"),
-            Reason::NoRate
-        );
+        assert_eq!(machine.start().expect_err("no such counter"), Reason::NoRate);
     }
 
     // A promise that is taken back later, as when a machine moves to another host.

@@ -67,34 +67,26 @@ impl Tsc {
         let stopped = Arc::clone(&stop);
         let (tell, told) = mpsc::sync_channel(1);
         // The thread that visits the cores is not the caller's, whose own place is never touched.
-        let thread = thread::Builder::new()
-            .name(String::from("mainspring-tsc"))
-            .spawn(move || {
-                let started = Hardware::here().and_then(Steady::start).map(Arc::new);
-                let steady = started.as_ref().ok().map(Arc::clone);
-                if tell.send(started).is_err() {
+        let thread = thread::Builder::new().name(String::from("mainspring-tsc")).spawn(move || {
+            let started = Hardware::here().and_then(Steady::start).map(Arc::new);
+            let steady = started.as_ref().ok().map(Arc::clone);
+            if tell.send(started).is_err() {
+                return;
+            }
+            let Some(steady) = steady else { return };
+            loop {
+                thread::park();
+                if stopped.load(Ordering::Acquire) {
                     return;
                 }
-                let Some(steady) = steady else { return };
-                loop {
-                    thread::park();
-                    if stopped.load(Ordering::Acquire) {
-                        return;
-                    }
-                    steady.check_cores();
-                }
-            });
+                steady.check_cores();
+            }
+        });
         let unavailable = |reason| TscUnavailable { reason };
         let thread = thread.map_err(|_| unavailable(Reason::NoThread))?;
-        let witness = Witness {
-            stop,
-            thread: Some(thread),
-        };
+        let witness = Witness { stop, thread: Some(thread) };
         let started = told.recv().unwrap_or(Err(Reason::NoThread));
-        Ok(Self {
-            steady: started.map_err(unavailable)?,
-            _witness: Arc::new(witness),
-        })
+        Ok(Self { steady: started.map_err(unavailable)?, _witness: Arc::new(witness) })
     }
 
     /// Compares the counter with the system's clock, and goes on from there. For the owner of a loop, once a pass: it

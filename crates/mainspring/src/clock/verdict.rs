@@ -30,11 +30,7 @@ pub struct TscUnavailable {
 
 impl fmt::Display for TscUnavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the processor's counter makes no clock here: {}",
-            self.reason
-        )
+        write!(f, "the processor's counter makes no clock here: {}", self.reason)
     }
 }
 

@@ -53,10 +53,7 @@ impl Wall {
         let threshold = threshold.max(Duration::from_micros(20));
         let (wall, monotonic, _) = read_both(threshold);
         let detector = StepDetector::new(threshold, wall, monotonic);
-        Self {
-            offset: AtomicU64::new(detector.offset()),
-            detector: Mutex::new(detector),
-        }
+        Self { offset: AtomicU64::new(detector.offset()), detector: Mutex::new(detector) }
     }
 
     /// Looks whether the system's wall clock was set (or the machine was suspended, which looks the same: a step forward)
@@ -126,11 +123,7 @@ impl StepDetector {
     /// and of a nanosecond if `threshold` is zero.
     #[must_use]
     pub const fn new(threshold: Duration, wall: Instant, monotonic: Instant) -> Self {
-        Self {
-            threshold,
-            wall,
-            monotonic,
-        }
+        Self { threshold, wall, monotonic }
     }
 
     /// Compares two readings made at the same moment. After a step was told, they are what later ones are compared with.
@@ -143,11 +136,7 @@ impl StepDetector {
         }
         *self = Self::new(self.threshold, wall, monotonic);
         let off = Duration::from_nanos(off);
-        Some(if wall > expected {
-            Step::Forward(off)
-        } else {
-            Step::Backward(off)
-        })
+        Some(if wall > expected { Step::Forward(off) } else { Step::Backward(off) })
     }
 
     fn offset(&self) -> u64 {
@@ -176,11 +165,7 @@ fn read_both(close: Duration) -> (Instant, Instant, Duration) {
         }
     }
     let (wall, monotonic, apart) = best;
-    (
-        Instant::from_nanos(wall),
-        Instant::from_nanos(monotonic),
-        Duration::from_nanos(apart),
-    )
+    (Instant::from_nanos(wall), Instant::from_nanos(monotonic), Duration::from_nanos(apart))
 }
 
 #[cfg(test)]
@@ -212,13 +197,7 @@ mod tests {
             }
         }
         let hours = |n| Duration::from_nanos(n * HOUR);
-        assert_eq!(
-            told,
-            [
-                (31, Step::Forward(hours(1))),
-                (61, Step::Backward(hours(2)))
-            ]
-        );
+        assert_eq!(told, [(31, Step::Forward(hours(1))), (61, Step::Backward(hours(2)))]);
     }
 
     #[test]

@@ -31,16 +31,10 @@ mod imp {
     /// is no state a program can tell the time in.
     #[inline]
     fn read(clock: libc::clockid_t) -> u64 {
-        let mut time = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: `time` is a valid, exclusive place for the kernel to write one timespec to.
         let status = unsafe { libc::clock_gettime(clock, &raw mut time) };
-        assert_eq!(
-            status, 0,
-            "clock_gettime({clock}) failed: the system refuses to tell the time"
-        );
+        assert_eq!(status, 0, "clock_gettime({clock}) failed: the system refuses to tell the time");
         #[allow(clippy::useless_conversion, reason = "32-bit on some targets")]
         let (seconds, nanos) = (i64::from(time.tv_sec), i64::from(time.tv_nsec));
         // Saturates in 2262 and before 1970.

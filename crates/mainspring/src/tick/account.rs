@@ -179,11 +179,7 @@ mod tests {
             worst_lateness: Duration::from_nanos(3),
             ..TickStats::default()
         };
-        assert_eq!(
-            *account.stats(),
-            expected,
-            "nothing happened for three seconds"
-        );
+        assert_eq!(*account.stats(), expected, "nothing happened for three seconds");
     }
 
     #[test]

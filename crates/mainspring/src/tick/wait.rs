@@ -109,11 +109,7 @@ mod tests {
         for _ in 0..1000 {
             waiting.learn(60_000);
         }
-        assert!(
-            (75_000..80_000).contains(&waiting.margin),
-            "{}",
-            waiting.margin
-        );
+        assert!((75_000..80_000).contains(&waiting.margin), "{}", waiting.margin);
         waiting.learn(400_000);
         let risen = waiting.margin;
         assert!(risen > 150_000);

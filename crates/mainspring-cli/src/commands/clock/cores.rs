@@ -50,13 +50,9 @@ impl Display for Cores {
 pub(super) fn compare(unit_ns: f64) -> Option<Cores> {
     os::rdtscp()?;
     let allowed = sched_getaffinity(None).ok()?;
-    let mut cores = (0..CpuSet::MAX_CPU)
-        .filter(|&core| allowed.is_set(core))
-        .take(MOST_CORES);
+    let mut cores = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).take(MOST_CORES);
     let first = cores.next()?;
-    let bounds: Vec<Bounds> = cores
-        .filter_map(|other| Bounds::of(&play(first, other)?))
-        .collect();
+    let bounds: Vec<Bounds> = cores.filter_map(|other| Bounds::of(&play(first, other)?)).collect();
     let low = bounds.iter().map(|bounds| bounds.low).min()?;
     let high = bounds.iter().map(|bounds| bounds.high).max()?;
     Some(Cores {
@@ -86,14 +82,10 @@ impl Bounds {
     /// The other counter, less its offset, was read between `thrown` and `caught`: so
     /// `seen - caught <= offset <= seen - thrown`, for every trip.
     fn of(trips: &[Trip]) -> Option<Self> {
-        let low = trips
-            .iter()
-            .map(|trip| trip.seen.wrapping_sub(trip.caught).cast_signed())
-            .max()?;
-        let high = trips
-            .iter()
-            .map(|trip| trip.seen.wrapping_sub(trip.thrown).cast_signed())
-            .min()?;
+        let low =
+            trips.iter().map(|trip| trip.seen.wrapping_sub(trip.caught).cast_signed()).max()?;
+        let high =
+            trips.iter().map(|trip| trip.seen.wrapping_sub(trip.thrown).cast_signed()).min()?;
         Some(Self { low, high })
     }
 
@@ -141,11 +133,7 @@ fn throw(ball: &AtomicU64, note: &AtomicU64) -> Vec<Trip> {
         ball.store(turn + 1, Ordering::Release);
         turn = wait_for_other_than(ball, turn + 1);
         let caught = os::rdtscp().unwrap_or(0);
-        trips.push(Trip {
-            thrown,
-            seen: note.load(Ordering::Relaxed),
-            caught,
-        });
+        trips.push(Trip { thrown, seen: note.load(Ordering::Relaxed), caught });
     }
     trips
 }
@@ -188,41 +176,21 @@ mod tests {
     use super::*;
 
     fn trip(thrown: u64, seen: u64, caught: u64) -> Trip {
-        Trip {
-            thrown,
-            seen,
-            caught,
-        }
+        Trip { thrown, seen, caught }
     }
 
     #[test]
     fn each_trip_bounds_the_offset_and_the_tightest_count() {
         // The other counter is 1000 ahead: read at 50, it shows 1050.
-        let trips = [
-            trip(0, 1050, 100),
-            trip(200, 1210, 260),
-            trip(300, 1390, 400),
-        ];
-        assert_eq!(
-            Bounds::of(&trips),
-            Some(Bounds {
-                low: 990,
-                high: 1010
-            })
-        );
+        let trips = [trip(0, 1050, 100), trip(200, 1210, 260), trip(300, 1390, 400)];
+        assert_eq!(Bounds::of(&trips), Some(Bounds { low: 990, high: 1010 }));
         assert_eq!(Bounds::of(&[]), None);
     }
 
     #[test]
     fn a_counter_behind_has_a_negative_offset() {
         let bounds = Bounds::of(&[trip(1000, 40, 1100)]).unwrap();
-        assert_eq!(
-            bounds,
-            Bounds {
-                low: -1060,
-                high: -960
-            }
-        );
+        assert_eq!(bounds, Bounds { low: -1060, high: -960 });
         assert!(!bounds.leave_room_for_none());
     }
 
@@ -234,9 +202,8 @@ mod tests {
 
     #[test]
     fn a_game_on_one_core_ends_and_every_note_lies_between() {
-        let Some(trips) = os::rdtscp()
-            .and_then(|_| sched_getaffinity(None).ok())
-            .and_then(|allowed| {
+        let Some(trips) =
+            os::rdtscp().and_then(|_| sched_getaffinity(None).ok()).and_then(|allowed| {
                 let core = (0..CpuSet::MAX_CPU).find(|&core| allowed.is_set(core))?;
                 play(core, core)
             })
@@ -244,10 +211,6 @@ mod tests {
             return;
         };
         assert!(!trips.is_empty());
-        assert!(
-            trips
-                .iter()
-                .all(|trip| trip.thrown <= trip.seen && trip.seen <= trip.caught)
-        );
+        assert!(trips.iter().all(|trip| trip.thrown <= trip.seen && trip.seen <= trip.caught));
     }
 }

@@ -50,10 +50,7 @@ impl Drift {
             seconds: elapsed / 1e9,
             ppm: gained(&last) / elapsed * 1e6,
             margin_ppm: (first.margin_ns + last.margin_ns) / elapsed * 1e6,
-            largest_ns: pairs
-                .iter()
-                .map(|pair| gained(pair).abs())
-                .fold(0.0, f64::max),
+            largest_ns: pairs.iter().map(|pair| gained(pair).abs()).fold(0.0, f64::max),
         }
     }
 }
@@ -70,9 +67,7 @@ impl Pair {
                 margin_ns: width as f64 / 2.0,
             }
         });
-        tries
-            .min_by(|a, b| a.margin_ns.total_cmp(&b.margin_ns))
-            .expect("there is at least one try")
+        tries.min_by(|a, b| a.margin_ns.total_cmp(&b.margin_ns)).expect("there is at least one try")
     }
 }
 
@@ -84,21 +79,13 @@ mod tests {
     use super::*;
 
     fn pair(monotonic_ns: f64, tsc_ns: f64) -> Pair {
-        Pair {
-            monotonic_ns,
-            tsc_ns,
-            margin_ns: 10.0,
-        }
+        Pair { monotonic_ns, tsc_ns, margin_ns: 10.0 }
     }
 
     #[test]
     fn drift_is_what_is_gained_over_what_has_passed() {
         // Half a microsecond lost at half time, two gained in the end, over two seconds.
-        let pairs = [
-            pair(0.0, 7.0),
-            pair(1e9, 1e9 + 7.0 - 500.0),
-            pair(2e9, 2e9 + 7.0 + 2000.0),
-        ];
+        let pairs = [pair(0.0, 7.0), pair(1e9, 1e9 + 7.0 - 500.0), pair(2e9, 2e9 + 7.0 + 2000.0)];
         let drift = Drift::between(&pairs);
         assert!((drift.ppm - 1.0).abs() < 1e-9, "{drift:?}");
         assert!((drift.margin_ppm - 0.01).abs() < 1e-9, "{drift:?}");

@@ -86,10 +86,7 @@ impl Facts {
     }
 
     pub(crate) fn show(&self) -> Vec<Block> {
-        vec![
-            self.table().into(),
-            staleness::table(&self.staleness).into(),
-        ]
+        vec![self.table().into(), staleness::table(&self.staleness).into()]
     }
 
     fn table(&self) -> Table {
@@ -101,11 +98,7 @@ impl Facts {
         fact("clock source", self.source.clone().unwrap_or_else(unknown));
         fact(
             "  available",
-            if self.available.is_empty() {
-                unknown()
-            } else {
-                self.available.join(", ")
-            },
+            if self.available.is_empty() { unknown() } else { self.available.join(", ") },
         );
         fact("a system call (getpid)", ns(Some(self.costs.getpid_ns)));
         let by = match self.served_by {
@@ -113,24 +106,13 @@ impl Facts {
             Served::SystemCall => "a system call",
             Served::Unclear => "perhaps a system call",
         };
-        fact(
-            "the monotonic clock",
-            format!("{:.1} ns, {by}", self.costs.monotonic_ns),
-        );
-        fact(
-            "  its coarse form",
-            ns(Some(self.costs.monotonic_coarse_ns)),
-        );
+        fact("the monotonic clock", format!("{:.1} ns, {by}", self.costs.monotonic_ns));
+        fact("  its coarse form", ns(Some(self.costs.monotonic_coarse_ns)));
         fact("a cached clock", ns(Some(self.costs.cached_ns)));
         fact("the processor's counter", ns(self.costs.counter_ns));
-        fact(
-            "  of one rate",
-            if self.counter_invariant { "yes" } else { "no" }.to_owned(),
-        );
-        let agreement = self
-            .cores
-            .as_ref()
-            .map_or_else(|| "nothing to compare".to_owned(), Cores::to_string);
+        fact("  of one rate", if self.counter_invariant { "yes" } else { "no" }.to_owned());
+        let agreement =
+            self.cores.as_ref().map_or_else(|| "nothing to compare".to_owned(), Cores::to_string);
         fact("  on all cores", agreement);
         let tsc = self
             .tsc_refused
@@ -185,28 +167,14 @@ mod tests {
     use super::*;
 
     fn costs(getpid_ns: f64, monotonic_ns: f64, counter_ns: Option<f64>) -> Served {
-        Costs {
-            getpid_ns,
-            monotonic_ns,
-            counter_ns,
-            ..Costs::default()
-        }
-        .served_by()
+        Costs { getpid_ns, monotonic_ns, counter_ns, ..Costs::default() }.served_by()
     }
 
     #[test]
     fn who_serves_a_read_is_judged_by_its_cost() {
         assert_eq!(costs(102.0, 22.0, Some(10.0)), Served::Vdso);
-        assert_eq!(
-            costs(40.0, 25.0, Some(18.0)),
-            Served::Vdso,
-            "a fast system call"
-        );
-        assert_eq!(
-            costs(100.0, 900.0, Some(10.0)),
-            Served::SystemCall,
-            "acpi_pm"
-        );
+        assert_eq!(costs(40.0, 25.0, Some(18.0)), Served::Vdso, "a fast system call");
+        assert_eq!(costs(100.0, 900.0, Some(10.0)), Served::SystemCall, "acpi_pm");
         assert_eq!(costs(100.0, 140.0, None), Served::SystemCall);
         assert_eq!(
             costs(100.0, 1500.0, Some(1400.0)),
@@ -219,9 +187,6 @@ mod tests {
     #[test]
     fn nothing_known_is_shown_as_unknown() {
         let text = Facts::default().table().to_string();
-        assert!(
-            text.contains("unknown") && text.contains("nothing to compare"),
-            "{text}"
-        );
+        assert!(text.contains("unknown") && text.contains("nothing to compare"), "{text}");
     }
 }

@@ -43,11 +43,5 @@ pub(crate) fn run(clock: &Clock) -> Result<(), Failure> {
         output.print(block)?;
     }
     output.print(format_args!("Verdict\n  - {}", verdict.join("\n  - ")))?;
-    sink.write(&Document::new(
-        &machine,
-        Findings {
-            clock: &facts,
-            verdict: &verdict,
-        },
-    ))
+    sink.write(&Document::new(&machine, Findings { clock: &facts, verdict: &verdict }))
 }

@@ -32,12 +32,7 @@ pub(super) fn table(rows: &[Staleness]) -> Table {
         .numbers("p99")
         .numbers("worst");
     for row in rows {
-        let times = [
-            row.refresh_ns,
-            row.stale_ns_median,
-            row.stale_ns_p99,
-            row.stale_ns_max,
-        ];
+        let times = [row.refresh_ns, row.stale_ns_median, row.stale_ns_p99, row.stale_ns_max];
         table.row(times.map(|ns| length(ns as f64)));
     }
     table

@@ -20,10 +20,9 @@ fn system(facts: &Facts) -> String {
             "clocksource is {source}: a read costs {read} and is no system call; {}",
             habit(costs.monotonic_ns)
         ),
-        Served::SystemCall => format!(
-            "clocksource is {source}: a read is a system call of {read}; {}",
-            cure(facts)
-        ),
+        Served::SystemCall => {
+            format!("clocksource is {source}: a read is a system call of {read}; {}", cure(facts))
+        }
         Served::Unclear => match costs.counter_ns {
             Some(counter) if counter > costs.monotonic_ns / 2.0 => format!(
                 "clocksource is {source}: a read costs {read}, most of it the processor's counter ({}), which the \
@@ -75,22 +74,17 @@ fn counter(facts: &Facts) -> String {
     if !facts.counter_invariant {
         return "the processor's counter changes its rate with its power state: do not use the Tsc clock".to_owned();
     }
-    if let Some(cores) = facts
-        .cores
-        .filter(|cores| cores.disagree && cores.bound_ns() > DISAGREEMENT_NS)
+    if let Some(cores) =
+        facts.cores.filter(|cores| cores.disagree && cores.bound_ns() > DISAGREEMENT_NS)
     {
         let apart = length(cores.bound_ns());
         return format!("the cores' counters disagree, by up to {apart}: do not use the Tsc clock");
     }
     let cost = match facts.costs.monotonic_ns / tsc_ns {
-        gain if gain >= 1.2 => format!(
-            "costs {}, {gain:.1} times less than the system's clock",
-            nanoseconds(tsc_ns)
-        ),
-        _ => format!(
-            "costs {} and gains nothing over the system's clock",
-            nanoseconds(tsc_ns)
-        ),
+        gain if gain >= 1.2 => {
+            format!("costs {}, {gain:.1} times less than the system's clock", nanoseconds(tsc_ns))
+        }
+        _ => format!("costs {} and gains nothing over the system's clock", nanoseconds(tsc_ns)),
     };
     let drift = facts.drift.map_or_else(String::new, |drift| {
         let worst = drift.ppm.abs() + drift.margin_ppm;
@@ -108,12 +102,7 @@ fn cached(facts: &Facts) -> Option<String> {
         .iter()
         .find(|row| row.refresh_ns == 1_000_000)
         .or(facts.staleness.first())?;
-    let Staleness {
-        refresh_ns,
-        stale_ns_median,
-        stale_ns_max,
-        ..
-    } = *row;
+    let Staleness { refresh_ns, stale_ns_median, stale_ns_max, .. } = *row;
     let [every, median, worst] =
         [refresh_ns, stale_ns_median, stale_ns_max].map(|ns| length(ns as f64));
     let mut text = format!(
@@ -128,20 +117,12 @@ fn cached(facts: &Facts) -> Option<String> {
 }
 
 fn nanoseconds(ns: f64) -> String {
-    if ns < 10.0 {
-        format!("{ns:.1} ns")
-    } else {
-        format!("{ns:.0} ns")
-    }
+    if ns < 10.0 { format!("{ns:.1} ns") } else { format!("{ns:.0} ns") }
 }
 
 /// Clock sources that the kernel lends to programs, so that a read needs no system call; best first.
-const FAST_SOURCES: [&str; 4] = [
-    "tsc",
-    "kvm-clock",
-    "hyperv_clocksource_tsc_page",
-    "arch_sys_counter",
-];
+const FAST_SOURCES: [&str; 4] =
+    ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"];
 
 /// Less than any program can tell between two cores.
 const DISAGREEMENT_NS: f64 = 200.0;
@@ -177,12 +158,7 @@ mod tests {
                 offset_ns_high: 70.0,
                 disagree: false,
             }),
-            drift: Some(Drift {
-                seconds: 2.0,
-                ppm: 0.1,
-                margin_ppm: 0.02,
-                largest_ns: 200.0,
-            }),
+            drift: Some(Drift { seconds: 2.0, ppm: 0.1, margin_ppm: 0.02, largest_ns: 200.0 }),
             staleness: vec![
                 Staleness {
                     refresh_ns: 100_000,
@@ -301,10 +277,7 @@ mod tests {
     fn a_counter_that_is_refused_or_unfit_is_not_recommended() {
         let mut facts = usual();
         facts.tsc_refused = Some("there is none".to_owned());
-        assert_eq!(
-            verdict(&facts)[1],
-            "the Tsc clock is not to be had here: there is none"
-        );
+        assert_eq!(verdict(&facts)[1], "the Tsc clock is not to be had here: there is none");
 
         let mut facts = usual();
         facts.counter_invariant = false;
@@ -337,10 +310,7 @@ mod tests {
         });
         assert!(verdict(&facts)[1].contains("2.0 times less"));
         facts.cores = None;
-        assert!(
-            verdict(&facts)[1].contains("2.0 times less"),
-            "a single core"
-        );
+        assert!(verdict(&facts)[1].contains("2.0 times less"), "a single core");
     }
 
     #[test]
@@ -356,21 +326,12 @@ mod tests {
     #[test]
     fn drift_says_how_often_to_re_anchor() {
         let mut facts = usual();
-        facts.drift = Some(Drift {
-            seconds: 2.0,
-            ppm: -83.0,
-            margin_ppm: 0.0,
-            largest_ns: 166_000.0,
-        });
+        facts.drift =
+            Some(Drift { seconds: 2.0, ppm: -83.0, margin_ppm: 0.0, largest_ns: 166_000.0 });
         assert!(verdict(&facts)[1].ends_with(
             "drift below 83.00 ppm: re-anchored every 12.0 ms it stays within a microsecond"
         ));
-        facts.drift = Some(Drift {
-            seconds: 60.0,
-            ppm: 0.0,
-            margin_ppm: 0.0,
-            largest_ns: 0.0,
-        });
+        facts.drift = Some(Drift { seconds: 60.0, ppm: 0.0, margin_ppm: 0.0, largest_ns: 0.0 });
         assert!(
             verdict(&facts)[1].ends_with("re-anchored every minute it stays within a microsecond")
         );

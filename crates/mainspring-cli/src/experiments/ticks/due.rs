@@ -74,16 +74,8 @@ mod tests {
     fn the_formula_counts_what_is_there() {
         for (timers, interval_ms) in [(1, 1), (7, 10), (100, 1), (33, 250), (1_000, 3)] {
             for stagger_ms in [0, 1, 2, 7, 1_000] {
-                let batch = Batch {
-                    start: 1_000,
-                    timers,
-                    interval_ms,
-                    stagger_ms,
-                    first_id: 2,
-                };
-                for tick in [
-                    0, 999, 1_000, 1_001, 1_009, 1_010, 1_011, 1_257, 3_500, 9_999,
-                ] {
+                let batch = Batch { start: 1_000, timers, interval_ms, stagger_ms, first_id: 2 };
+                for tick in [0, 999, 1_000, 1_001, 1_009, 1_010, 1_011, 1_257, 3_500, 9_999] {
                     let (due, checksum) = brute_force(&batch, tick);
                     assert_eq!(batch.due(tick), due, "{batch:?} at {tick}");
                     assert_eq!(batch.checksum(tick), checksum, "{batch:?} at {tick}");
@@ -94,22 +86,13 @@ mod tests {
 
     #[test]
     fn each_tick_adds_what_is_due_at_it() {
-        let batch = Batch {
-            start: 5,
-            timers: 20,
-            interval_ms: 4,
-            stagger_ms: 3,
-            first_id: 9,
-        };
+        let batch = Batch { start: 5, timers: 20, interval_ms: 4, stagger_ms: 3, first_id: 9 };
         for tick in 5..500 {
             let at_tick = (0..batch.timers)
                 .filter(|&timer| (tick - batch.start).is_multiple_of(batch.period_ms(timer)))
                 .count() as u64;
             let before = batch.due(tick - 1);
-            assert_eq!(
-                batch.due(tick) - before,
-                if tick == 5 { 0 } else { at_tick }
-            );
+            assert_eq!(batch.due(tick) - before, if tick == 5 { 0 } else { at_tick });
         }
     }
 }

@@ -40,10 +40,7 @@ impl<C: Candidate> Timers for Repeating<C> {
     const EXACT: bool = true;
 
     fn new(now: Tick) -> Self {
-        Self {
-            engine: C::new(now),
-            early: 0,
-        }
+        Self { engine: C::new(now), early: 0 }
     }
 
     fn repeat(&mut self, start: Tick, interval_ms: u32, id: u32) {
@@ -175,9 +172,7 @@ impl<T: Timers> Server<T> {
     }
 
     fn tick(&mut self, context: &TickContext, clock: &impl Clock) {
-        let Self {
-            fired, checksum, ..
-        } = self;
+        let Self { fired, checksum, .. } = self;
         let mut updates = 0;
         let tick = self.timers.pass(context.now, clock, |id| {
             if id == UPDATE_ID {
@@ -206,12 +201,7 @@ impl<T: Timers> Server<T> {
     }
 
     fn add_batch(&mut self, start: Tick) {
-        let Configuration {
-            per_update,
-            interval_ms,
-            stagger_ms,
-            ..
-        } = self.configuration;
+        let Configuration { per_update, interval_ms, stagger_ms, .. } = self.configuration;
         let first_id = self.last_id + 1;
         for timer in 0..per_update {
             let interval_ms = interval_ms + timer * stagger_ms;
@@ -249,11 +239,7 @@ impl<T: Timers> Server<T> {
     fn finish(mut self, engine: Engine) -> Result<Vec<Sample>> {
         let name = engine.name();
         for sample in &mut self.samples {
-            sample.due = self
-                .batches
-                .iter()
-                .map(|batch| batch.due(sample.tick))
-                .sum();
+            sample.due = self.batches.iter().map(|batch| batch.due(sample.tick)).sum();
             let mut ticks_ns = self.ticks_ns[..sample.ticks].to_vec();
             ticks_ns.sort_unstable();
             let us = |percent| {
@@ -262,20 +248,13 @@ impl<T: Timers> Server<T> {
             };
             (sample.tick_us_p99, sample.tick_us_max) = (us(99.0), us(100.0));
             let Sample { fired, due, .. } = *sample;
-            ensure!(
-                fired <= due,
-                "{name}: {fired} timers fired, but only {due} were due"
-            );
+            ensure!(fired <= due, "{name}: {fired} timers fired, but only {due} were due");
             ensure!(
                 !T::EXACT || fired == due,
                 "{name}: {fired} timers fired of {due} that were due"
             );
         }
-        ensure!(
-            self.timers.early() == 0,
-            "{name}: {} timers fired early",
-            self.timers.early()
-        );
+        ensure!(self.timers.early() == 0, "{name}: {} timers fired early", self.timers.early());
         if let (true, Some(last)) = (T::EXACT, self.samples.last()) {
             let sums = self.batches.iter().map(|batch| batch.checksum(last.tick));
             let expected = sums.fold(0, u64::wrapping_add);
@@ -288,10 +267,7 @@ impl<T: Timers> Server<T> {
     }
 }
 
-#[allow(
-    clippy::cast_possible_truncation,
-    reason = "the lower half is what is asked for"
-)]
+#[allow(clippy::cast_possible_truncation, reason = "the lower half is what is asked for")]
 const fn low_half(value: u64) -> u32 {
     value as u32
 }
@@ -333,26 +309,15 @@ mod tests {
     }
 
     fn configuration(kind: Loop, interval_ms: u32, stagger_ms: u32) -> Configuration {
-        Configuration {
-            kind,
-            per_update: 25,
-            interval_ms,
-            stagger_ms,
-            samples: 8,
-        }
+        Configuration { kind, per_update: 25, interval_ms, stagger_ms, samples: 8 }
     }
 
     fn run_virtually<T: Timers>(configuration: Configuration) -> Vec<Sample> {
         // Not on a whole millisecond, as no clock ever is.
         let clock = ManualClock::new(Instant::from_nanos(123_456_789));
         let mut calls = 0;
-        let samples = run::<T>(
-            configuration,
-            Engine::Heap,
-            &clock,
-            &mut Virtual(&clock),
-            || calls += 1,
-        );
+        let samples =
+            run::<T>(configuration, Engine::Heap, &clock, &mut Virtual(&clock), || calls += 1);
         assert_eq!(calls, 8);
         samples.expect("the run is valid")
     }
@@ -387,10 +352,7 @@ mod tests {
         let samples = run_virtually::<List>(configuration(Loop::Deadline, 1, 0));
         is_complete(&samples);
         let last = samples[7];
-        assert!(
-            last.fired * 4 < last.due && last.fired * 6 > last.due,
-            "{last:?}"
-        );
+        assert!(last.fired * 4 < last.due && last.fired * 6 > last.due, "{last:?}");
     }
 
     /// Timers that lose every tenth expiration, and those that make one up.
