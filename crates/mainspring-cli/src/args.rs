@@ -42,6 +42,10 @@ pub(crate) enum Command {
 /// runs one with the parameters the published numbers are made with; its own --help explains them.
 #[derive(Args, Debug)]
 #[command(disable_help_subcommand = true)]
+#[command(
+    subcommand_value_name = "EXPERIMENT",
+    subcommand_help_heading = "Experiments"
+)]
 pub(crate) struct Bench {
     #[command(subcommand)]
     pub(crate) experiment: Option<Experiment>,
@@ -139,7 +143,7 @@ pub(crate) struct Clocks {
 /// Most timers are timeouts: they are moved or cancelled long before they are due. N timers are alive, due in 1 to 60
 /// seconds; each operation takes one of them at random. N operations warm up, then those counted begin.
 ///
-/// Every combination of the lists below is run.
+/// Every combination of the lists below is run; a frozen clock at the first resolution only, as ticks do not pass.
 #[derive(Args, Debug)]
 pub(crate) struct Churn {
     /// Timers alive at all times; k and M are thousands and millions [default: 1k,100k,1M,10M]

@@ -320,6 +320,28 @@ mod tests {
     }
 
     #[test]
+    fn the_quick_profile_means_to_end_within_three_minutes() {
+        let Options::Bench(bench) = decide("mainspring bench").unwrap() else {
+            panic!()
+        };
+        let names: Vec<&str> = bench
+            .experiments
+            .iter()
+            .map(|experiment| experiment.name())
+            .collect();
+        assert_eq!(names, ["clocks", "ticks", "churn", "fire"]);
+        let estimates: Vec<Duration> = bench
+            .experiments
+            .iter()
+            .map(|experiment| experiment.estimate())
+            .collect();
+        assert!(
+            estimates.iter().sum::<Duration>() < Duration::from_secs(180),
+            "{estimates:?}"
+        );
+    }
+
+    #[test]
     fn fun_is_five_million_timers() {
         let plan = ticks("mainspring bench ticks --fun");
         assert_eq!(plan.engines, [ticks::Engine::Wheel]);
