@@ -170,10 +170,15 @@ fn disable_huge_pages(disable: bool) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Gives the allocator's free memory back to the system, where the allocator can.
+/// Gives the allocator's free memory back to the system, where the allocator can, and has it keep large blocks apart.
+///
+/// The GNU allocator would otherwise serve large blocks from its heap once some were freed, where the advice on huge pages
+/// that an earlier owner gave still holds: a later one is then charged whole huge pages it never asked for.
 pub(crate) fn trim_heap() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
+        // SAFETY: takes two numbers and sets a threshold of the allocator under the allocator's own lock.
+        let _ = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES) };
         // SAFETY: takes a number, locks the allocator itself, and touches only memory that nobody owns.
         let _ = unsafe { libc::malloc_trim(0) };
     }
@@ -183,6 +188,10 @@ fn nanos(seconds: libc::time_t, nanos: libc::c_long) -> u64 {
     let seconds = u64::try_from(seconds).unwrap_or(0);
     seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(nanos).unwrap_or(0))
 }
+
+/// Blocks from this size on are mapped, and unmapped, by themselves: the GNU allocator's own first threshold.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const LARGE_BLOCK_BYTES: libc::c_int = 128 << 10;
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,7 @@
 //! own cost is taken off. The engines take turns; medians.
 //!
 //! **Longest advance.** The same timers, but each that fires is started again in place, due uniformly within the next
-//! 1/60 to 1 span, for four spans and at most 200 s of virtual time, in steps of 1 ms, each timed by itself. An advance that
+//! 1/60 to 1 span, for four spans (quick: one) and at most 200 s of virtual time, in steps of 1 ms, each timed by itself. An advance that
 //! fires many timers may take long; what is asked is how much *else* there is in the worst of them (a cascade, a sweep).
 //! So from each step the timers it fired are taken off, at the median cost of a fired timer over all steps, and the longest
 //! rest counts. A disturbance by the machine is in there too: it is the median of three whole runs, never the best of
@@ -45,6 +45,8 @@ pub(crate) struct Plan {
     /// Turns of start and expire; few timers go round as often as makes this many `timers_per_turn`.
     pub(crate) turns: u32,
     pub(crate) timers_per_turn: u32,
+    /// How many spans of virtual time the longest advance is looked for in; never more than 200 s.
+    pub(crate) spans: u32,
     /// Ask the system for huge pages.
     pub(crate) huge_pages: bool,
 }
@@ -73,6 +75,7 @@ impl Experiment for Plan {
             resolutions_ns: vec![Resolution::MILLISECOND.as_nanos()],
             turns: 3,
             timers_per_turn: 200_000,
+            spans: 1,
             ..Self::full()
         }
     }
@@ -85,6 +88,7 @@ impl Experiment for Plan {
             resolutions_ns: vec![Resolution::MILLISECOND.as_nanos(), FINE_NS],
             turns: 5,
             timers_per_turn: 1_000_000,
+            spans: 4,
             huge_pages: true,
         }
     }
@@ -96,9 +100,9 @@ impl Experiment for Plan {
             .map(|load| {
                 let turns =
                     u64::from(self.turns) * u64::from(load.timers.max(self.timers_per_turn));
-                let fired =
-                    load.steps() * u64::from(load.timers) * 2 / u64::from(load.span_ms.max(1));
-                turns * 500 + RUNS as u64 * (load.steps() * 1_000 + fired * 300)
+                let fired = load.steps(self.spans) * u64::from(load.timers) * 2
+                    / u64::from(load.span_ms.max(1));
+                turns * 500 + RUNS as u64 * (load.steps(self.spans) * 1_000 + fired * 300)
             })
             .sum();
         let times = self.engines.len() * self.resolutions_ns.len();
@@ -163,8 +167,7 @@ impl Plan {
                 context.progress.label(load.label(engine));
                 let seed = context.seed.wrapping_add(run as u64);
                 memory::release_freed();
-                let us =
-                    with_engine!(engine, Kind => longest_advance::<Kind>(load, resolution, seed))?;
+                let us = with_engine!(engine, Kind => longest_advance::<Kind>(load, load.steps(self.spans), resolution, seed))?;
                 samples.advance_us_max.push(us);
                 context.progress.step(1);
             }
@@ -207,8 +210,9 @@ impl Load {
     }
 
     /// Milliseconds of virtual time over which single advances are timed.
-    fn steps(self) -> u64 {
-        (4 * u64::from(self.span_ms)).min(LONGEST_RUN_MS)
+    fn steps(self, spans: u32) -> u64 {
+        let span_ms = u64::from(self.span_ms);
+        (u64::from(spans) * span_ms).clamp(1, LONGEST_RUN_MS.max(span_ms))
     }
 
     const fn span_ns(self) -> u64 {
@@ -278,7 +282,12 @@ fn start_and_expire<C: Candidate>(
 }
 
 /// Keeps all timers alive for a while and finds the step with the most work beside its timers; microseconds.
-fn longest_advance<C: Candidate>(load: Load, resolution: Resolution, seed: u64) -> Result<f64> {
+fn longest_advance<C: Candidate>(
+    load: Load,
+    run_ms: u64,
+    resolution: Resolution,
+    seed: u64,
+) -> Result<f64> {
     let mut random = Random::new(seed);
     let mut engine = C::with_capacity(Tick(0), load.timers as usize);
     let first = delays(0, load, resolution);
@@ -286,10 +295,10 @@ fn longest_advance<C: Candidate>(load: Load, resolution: Resolution, seed: u64) 
     for value in 0..u64::from(load.timers) {
         engine.insert(Tick(first.draw(&mut random)), value);
     }
-    let mut steps = Vec::with_capacity(usize::try_from(load.steps())?);
+    let mut steps = Vec::with_capacity(usize::try_from(run_ms)?);
     let stopwatch_ns = CpuStopwatch::cost_ns();
     let (mut wrong, mut last) = (0_u64, Tick(0));
-    for step in 1..=load.steps() {
+    for step in 1..=run_ms {
         let now = resolution.tick_at_or_before(Instant::from_nanos(step * STEP_NS));
         let mut fired = 0_u32;
         let cpu = CpuStopwatch::start();
@@ -304,12 +313,12 @@ fn longest_advance<C: Candidate>(load: Load, resolution: Resolution, seed: u64) 
     let fired: u64 = steps.iter().map(|&(_, fired)| u64::from(fired)).sum();
     let name = C::ENGINE.name();
     ensure!(wrong == 0, "{name}: {wrong} timers fired early or out of order");
-    // Each was due within the first span, and the run is longer.
+    // Each was due within the first span, and the run is no shorter.
     ensure!(
         fired >= u64::from(load.timers) && engine.len() == load.timers as usize,
         "{name}: only {fired} firings of {} timers in {} ms",
         load.timers,
-        load.steps()
+        run_ms
     );
     Ok(longest_beyond_the_fired(&steps) / 1_000.0)
 }
