@@ -22,6 +22,6 @@ pub(crate) use affinity::{allowed_cpus, pin_to};
 pub(crate) use clock_source::clock_source_file;
 #[cfg(feature = "std")]
 pub(crate) use counter::{counter, counter_is_invariant};
-pub(crate) use memory::{advise_huge_pages, prefetch};
+pub(crate) use memory::{Pages, advise_huge_pages, prefetch};
 #[cfg(feature = "std")]
 pub(crate) use os_clock::{boot_nanos, monotonic_nanos, unix_nanos};

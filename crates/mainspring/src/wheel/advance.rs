@@ -129,7 +129,7 @@ impl<T> Expired<'_, T> {
     /// Arms it again, in place: key and value stay. A deadline that has been reached is due in the next pass.
     #[inline]
     pub fn rearm(self, deadline: Tick) {
-        self.wheel.lent = None;
+        self.wheel.is_lent = false;
         self.wheel.queue(self.index, deadline.0);
     }
 
@@ -137,7 +137,7 @@ impl<T> Expired<'_, T> {
     #[inline]
     #[must_use]
     pub fn remove(self) -> T {
-        self.wheel.lent = None;
+        self.wheel.is_lent = false;
         self.wheel.timers.remove(self.index)
     }
 
@@ -148,7 +148,7 @@ impl<T> Expired<'_, T> {
     #[inline]
     #[must_use]
     pub fn take(self) -> (TimerKey, T) {
-        self.wheel.lent = None;
+        self.wheel.is_lent = false;
         (self.key(), self.wheel.timers.take(self.index))
     }
 }

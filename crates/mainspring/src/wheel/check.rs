@@ -3,11 +3,9 @@
 //! One sentence holds the wheel together: *the entry of every armed timer, found by the place in its record, waits in a
 //! slot that starts at or before its deadline and that time has not passed.* The rest is bookkeeping that must agree.
 
+use super::blocks::{CAPACITY, Chain, place_of, position_of};
 use super::slab::Slab;
-use super::slots::{
-    BITS, Blocks, CAPACITY, Chain, LEVELS, OVERDUE, POSITION_BITS, RING, SPAN, Slots, next_block,
-    place_slot, start_of_slot,
-};
+use super::slots::{LEVELS, OVERDUE, Occupied, RING, Slots, next_block, place_slot, start_of_slot};
 use super::{STALE_SLACK, Wheel};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -15,36 +13,37 @@ use alloc::vec::Vec;
 impl<T> Wheel<T> {
     /// Panics if an invariant is broken. O(slots + entries).
     pub fn check(&self) {
-        let mut seen = vec![false; self.slots.blocks.fresh as usize];
+        let mut seen = vec![false; self.slots.blocks.used()];
         let mut live = 0;
         let mut entries = 0;
         for slot in self.slots.slots_with_blocks() {
             let blocks = self.slots.chain_of(slot, &mut seen);
             for &(block, len) in &blocks {
-                assert_eq!(
-                    usize::from(*self.slots.blocks.slot_of.get(block)),
-                    slot,
-                    "block's slot"
-                );
+                assert_eq!(self.slots.blocks.slot_of(block), slot, "block's slot");
                 entries += len as usize;
                 for position in 1..=len {
-                    live += usize::from(self.check_entry(slot, block << POSITION_BITS | position));
+                    live += usize::from(self.check_entry(slot, place_of(block, position)));
                 }
             }
         }
         for &(block, len, read) in &self.slots.rest_of(self.firing, &mut seen) {
-            entries += (len - read) as usize;
+            // The block being read is off the count.
+            entries += if block == self.firing.block && self.firing.is_entered() {
+                0
+            } else {
+                len as usize
+            };
             for position in read + 1..=len {
-                let place = block << POSITION_BITS | position;
+                let place = place_of(block, position);
                 let index = self.slots.blocks.read(place);
                 live += usize::from(self.timers.hot(index).place() == place);
             }
         }
-        self.slots.blocks.check_free(&mut seen);
+        self.slots.blocks.mark_free(&mut seen);
         assert!(seen[1..].iter().all(|&seen| seen), "a block is neither in a chain nor free");
         assert_eq!(entries, self.slots.entries, "count of entries");
-        let lent = self.lent.filter(|lent| self.timers.hot(lent.index).place() == lent.place);
-        live += usize::from(lent.is_some());
+        let (index, place) = self.firing.last_read();
+        live += usize::from(self.is_lent && self.timers.hot(index).place() == place);
         assert_eq!(live, self.timers.len(), "each armed timer has one live entry");
         assert!(self.horizon <= self.now.max(self.first_event()), "an event before the horizon");
         self.slots.check_ahead(self.now);
@@ -105,7 +104,7 @@ impl Slots {
             let is_tail = self.slots[slot].tail_block() == block;
             let (next, len) = self.blocks.header(block);
             let (next, len) =
-                if is_tail { (0, self.slots[slot].tail & CAPACITY) } else { (next, len) };
+                if is_tail { (0, position_of(self.slots[slot].tail)) } else { (next, len) };
             assert!(len > 0, "an empty block in a chain");
             assert!(is_tail || next != 0, "a chain ends before its tail");
             chain.push((block, len));
@@ -114,7 +113,7 @@ impl Slots {
         assert_eq!(chain.len(), self.slots[slot].blocks as usize, "count of blocks");
         if slot != OVERDUE {
             let (level, index) = (slot / RING, slot % RING);
-            assert!(self.occupied[level][index / 64] >> (index % 64) & 1 == 1, "occupied bit");
+            assert!(self.occupied[level].contains(index), "occupied bit");
         }
         chain
     }
@@ -139,39 +138,25 @@ impl Slots {
 
     /// As many bits as slots with blocks; open blocks have nothing above them; pending ones exist; counts agree.
     fn check_ahead(&self, now: u64) {
-        let marked: usize = self.occupied_len.iter().map(|&len| usize::from(len)).sum();
+        let marked: usize = self.occupied.iter().map(Occupied::len).sum();
         let with_blocks = self.slots_with_blocks().filter(|&slot| slot != OVERDUE).count();
         assert_eq!(marked, with_blocks, "occupied bits");
         for level in 0..LEVELS {
             let bit = 1_u8 << level;
-            let ones: u32 = self.occupied[level].iter().map(|word| word.count_ones()).sum();
-            assert_eq!(ones, u32::from(self.occupied_len[level]), "count of occupied slots");
             assert!(self.open & self.pending & bit == 0, "a block both open and pending");
-            let Some(next) = next_block(level, now) else {
+            if next_block(level, now).is_none() {
                 assert!(
                     (self.open | self.pending) & bit == 0,
                     "no block lies beyond the end of time"
                 );
                 continue;
-            };
+            }
             assert!((self.open | self.pending) & bit != 0, "a block neither open nor pending");
             if self.open & bit != 0 {
                 let slot =
                     self.slot_above(level, now).expect("an open block's slot above is known");
                 assert_eq!(self.slots[slot].head, 0, "something waits above an open block");
-                let _ = next;
             }
-        }
-        const { assert!(SPAN << 1 == RING && BITS == SPAN.ilog2()) };
-    }
-}
-
-impl Blocks {
-    fn check_free(&self, seen: &mut [bool]) {
-        let mut block = self.free;
-        while block != 0 {
-            assert!(!core::mem::replace(&mut seen[block as usize], true), "free block in use");
-            block = self.header(block).0;
         }
     }
 }

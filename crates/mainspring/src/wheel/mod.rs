@@ -57,6 +57,7 @@
 //! all the stale entries there can be.
 
 mod advance;
+mod blocks;
 #[cfg(any(test, fuzzing))]
 mod check;
 mod key;
@@ -64,15 +65,17 @@ mod key;
 mod model;
 mod slab;
 mod slots;
+mod sweep;
 
 pub use advance::{Advance, Expired};
 pub use key::TimerKey;
 
 use crate::time::Tick;
+use blocks::Chain;
 use core::error::Error;
 use core::fmt;
 use slab::Slab;
-use slots::{Chain, OVERDUE, Slots};
+use slots::{OVERDUE, Slots};
 
 /// Timers of one resolution on one thread; see the [module](self) for contract and costs.
 ///
@@ -101,16 +104,8 @@ pub struct Wheel<T> {
     slots: Slots,
     /// What is left of the tick being fired.
     firing: Chain,
-    /// The timer lent last, while nothing has become of it yet.
-    lent: Option<Lent>,
-}
-
-/// A timer whose entry has been read. It ends with the next one, unless it was armed, taken or ended meanwhile.
-#[derive(Clone, Copy)]
-struct Lent {
-    index: u32,
-    /// Where its entry stood. As long as its record says so, it is in this state.
-    place: u32,
+    /// Whether the timer of the entry read last is lent, and nothing has become of it yet.
+    is_lent: bool,
 }
 
 impl<T> Wheel<T> {
@@ -123,7 +118,7 @@ impl<T> Wheel<T> {
             timers: Slab::new(),
             slots: Slots::new(now.0),
             firing: Chain::default(),
-            lent: None,
+            is_lent: false,
         }
     }
 
@@ -164,9 +159,9 @@ impl<T> Wheel<T> {
         if self.timers.len() >= MAX_TIMERS as usize {
             return Err(Full(value));
         }
-        let index = self.timers.try_insert(value).map_err(Full)?;
-        self.queue(index, deadline.0);
-        Ok(self.timers.key(index))
+        let key = self.timers.try_insert(value).map_err(Full)?;
+        self.queue(key.index, deadline.0);
+        Ok(key)
     }
 
     /// Ends a timer before it fires and returns its value; `None` if the key is stale. O(1).
@@ -190,7 +185,7 @@ impl<T> Wheel<T> {
     #[inline]
     pub fn reschedule(&mut self, key: TimerKey, deadline: Tick) -> bool {
         let (now, deadline) = (self.now, deadline.0);
-        let Some(&hot) = self.timers.find(key) else { return false };
+        let Some(hot) = self.timers.find_mut(key) else { return false };
         if hot.is_taken() {
             return false;
         }
@@ -201,7 +196,7 @@ impl<T> Wheel<T> {
             if hot.is_moved() { self.slots.start_of_place(now, hot.place()) } else { hot.deadline };
         // What is due already may wait for the next pass, and this one may get beyond the new deadline before that.
         if deadline >= earliest && deadline > now && hot.deadline > now {
-            self.timers.move_in_place(key.index, deadline);
+            hot.move_in_place(deadline);
         } else {
             self.queue(key.index, deadline);
             self.left_stale();
@@ -229,11 +224,13 @@ impl<T> Wheel<T> {
     #[inline]
     pub fn advance(&mut self, now: Tick) -> Advance<'_, T> {
         let from = self.now;
-        self.end_lent();
+        if self.is_lent {
+            self.end_lent();
+        }
         if self.horizon <= from {
             // What was armed for a tick already reached is due in this pass; what is armed from here on, is not.
             let overdue = self.slots.detach(OVERDUE);
-            self.slots.concatenate(&mut self.firing, overdue);
+            self.firing.append(overdue, &mut self.slots.blocks);
         }
         Advance { to: now.0.max(from), from, wheel: self }
     }
@@ -301,12 +298,12 @@ impl<T> Wheel<T> {
     }
 
     /// Queues a timer that has a value.
-    #[inline]
+    #[inline(always)]
     fn queue(&mut self, index: u32, deadline: u64) {
         let slot =
             if deadline <= self.now { OVERDUE } else { self.slots.slot_for(self.now, deadline) };
         let place = self.slots.push(slot, index);
-        self.timers.queued(index, deadline, place);
+        self.timers.hot_mut(index).queue(deadline, place);
         self.horizon = self.horizon.min(deadline);
     }
 
@@ -319,36 +316,54 @@ impl<T> Wheel<T> {
     }
 
     /// The next timer to fire in a pass to `to`.
-    #[inline]
+    #[inline(always)]
     fn next_due(&mut self, to: u64, from: &mut u64) -> Option<u32> {
-        self.end_lent();
+        if self.is_lent {
+            self.end_lent();
+        }
+        let next = self.slots.next_in_block(&mut self.firing, &self.timers);
+        match next {
+            Some(index) if self.timers.hot(index).deadline <= self.now => {
+                self.is_lent = true;
+                next
+            }
+            None if self.firing.is_empty() && to < self.horizon => {
+                self.now = to;
+                None
+            }
+            _ => self.search_due(next, to, from),
+        }
+    }
+
+    /// [`next_due`](Self::next_due) where it does not lie at hand; `next` has been read.
+    #[inline(never)]
+    fn search_due(&mut self, mut next: Option<u32>, to: u64, from: &mut u64) -> Option<u32> {
         loop {
-            while let Some(index) = self.slots.next_in(&mut self.firing, &self.timers) {
-                let &hot = self.timers.hot(index);
-                let deadline = hot.deadline;
+            while let Some(index) = next {
+                let deadline = self.timers.hot(index).deadline;
                 if deadline <= self.now {
-                    self.lent = Some(Lent { index, place: hot.place() });
-                    return Some(index);
+                    self.is_lent = true;
+                    return next;
                 }
                 // Moved to a later tick since it was queued.
                 self.queue(index, deadline);
+                next = self.slots.next_in_block(&mut self.firing, &self.timers);
             }
-            if to < self.horizon {
-                self.now = to;
-                return None;
+            while !self.slots.next_block(&mut self.firing, &self.timers) {
+                if !self.arrive_at_next_event(to, from) {
+                    return None;
+                }
             }
-            if !self.arrive_at_next_event(to, from) {
-                return None;
-            }
+            next = self.slots.next_in_block(&mut self.firing, &self.timers);
         }
     }
 
     /// Ends the timer lent last, if nothing else has become of it.
-    #[inline]
+    #[cold]
     fn end_lent(&mut self) {
-        if let Some(Lent { index, place }) = self.lent.take()
-            && self.timers.hot(index).place() == place
-        {
+        self.is_lent = false;
+        let (index, place) = self.firing.last_read();
+        if self.timers.hot(index).place() == place {
             // The record is free before the value's own drop runs, which may panic.
             drop(self.timers.remove(index));
         }
@@ -356,7 +371,12 @@ impl<T> Wheel<T> {
 
     /// Moves on to the next tick at which there is something to do; or, if that is after `to`, to `to`, and `false`.
     fn arrive_at_next_event(&mut self, to: u64, from: &mut u64) -> bool {
-        if let Some(event) = self.slots.next_event(self.now)
+        if to < self.horizon {
+            self.now = to;
+            return false;
+        }
+        let mut next = self.slots.next_event(self.now);
+        if let Some(event) = next
             && event.start <= to
         {
             self.move_to(event.start);
@@ -364,16 +384,17 @@ impl<T> Wheel<T> {
             return true;
         }
         self.move_to(to);
-        if to > *from {
+        if self.slots.is_pending() && to > *from {
             self.slots.drain_ahead(to, to - *from, &mut self.timers);
-            *from = to;
+            next = self.slots.next_event(to);
         }
+        *from = to;
         self.horizon = if self.slots.has_overdue() || self.slots.is_pending() {
             to
         } else {
-            let block_end = to | slots::LOWEST_BLOCK_MASK; // at the next tick blocks must be looked at
-            let event = self.slots.next_event(to).map_or(u64::MAX, |event| event.start);
-            event.min(block_end.saturating_add(1))
+            // At the end of a block of level 0, the next ones are looked at.
+            let block_end = (to | slots::LOWEST_BLOCK_MASK).saturating_add(1);
+            next.map_or(block_end, |event| event.start.min(block_end))
         };
         false
     }

@@ -25,14 +25,15 @@
 //! megabytes. A value beside an `Option`'s tag would double an 8-byte value.
 //!
 //! Soundness rests on two facts, both private to this file:
-//! 1. a [`Segments`] table holds only pointers to allocations of `LEN` records each, zeroed at birth, freed in `drop`;
+//! 1. a table of segments holds only pointers to [`Pages`] that have room for `LEN` records each, are zeroed at birth,
+//!    and are owned beside it;
 //! 2. a value is initialised exactly while its record's `place` is at least `LOOSE`; every method that changes one
 //!    changes the other, and checks first.
 #![allow(unsafe_code)]
 
 use super::key::TimerKey;
-use crate::sys;
-use alloc::alloc::{alloc_zeroed, dealloc, handle_alloc_error};
+use crate::sys::{self, Pages};
+use alloc::alloc::handle_alloc_error;
 use alloc::vec::Vec;
 use core::alloc::Layout;
 use core::marker::PhantomData;
@@ -47,7 +48,7 @@ const TAKEN: u32 = 1;
 /// The timer lives and has its value, but stands in no slot.
 const LOOSE: u32 = 2;
 /// Places from here on are positions in the slots; `slots.rs` has no lower ones.
-pub(super) const FIRST_PLACE: u32 = 128;
+pub(super) const FIRST_PLACE: u32 = 32;
 /// Set in `place` when the timer was moved to a later deadline without moving its entry.
 pub(super) const MOVED: u32 = 1 << 31;
 
@@ -82,11 +83,6 @@ impl Hot {
     }
 
     #[inline]
-    pub(super) fn is_queued(&self) -> bool {
-        self.place >= FIRST_PLACE
-    }
-
-    #[inline]
     pub(super) fn is_taken(&self) -> bool {
         self.place == TAKEN
     }
@@ -95,12 +91,42 @@ impl Hot {
     fn has_value(&self) -> bool {
         self.place >= LOOSE
     }
+
+    /// Notes that the timer's entry now stands at `place`, for `deadline`.
+    #[inline]
+    pub(super) fn queue(&mut self, deadline: u64, place: u32) {
+        assert!(
+            self.has_value() && place >= FIRST_PLACE,
+            "only a timer with a value can be queued"
+        );
+        self.deadline = deadline;
+        self.place = place;
+    }
+
+    /// Notes that the timer's entry was carried to another place, as it is.
+    #[inline]
+    pub(super) fn carry(&mut self, place: u32) {
+        assert!(
+            self.has_value() && place >= FIRST_PLACE,
+            "only a timer with a value can be queued"
+        );
+        self.place = place | (self.place & MOVED);
+    }
+
+    /// Gives a queued timer another deadline; its entry stays. The same deadline changes nothing.
+    #[inline]
+    pub(super) fn move_in_place(&mut self, deadline: u64) {
+        assert!(self.place >= FIRST_PLACE, "only an entry in its place can stay there");
+        if deadline != self.deadline {
+            self.deadline = deadline;
+            self.place |= MOVED;
+        }
+    }
 }
 
 /// All timers of a wheel, by index.
 pub(super) struct Slab<T> {
-    hot: Segments<Hot>,
-    values: Segments<MaybeUninit<T>>,
+    records: Records<T>,
     /// Records below this index have been used at least once.
     fresh: u32,
     /// Head of the list of vacant records; last in, first out, so that a reused one is still in the cache.
@@ -114,8 +140,7 @@ pub(super) struct Slab<T> {
 impl<T> Slab<T> {
     pub(super) const fn new() -> Self {
         Self {
-            hot: Segments::new(),
-            values: Segments::new(),
+            records: Records::new(),
             fresh: 0,
             vacant: NO_RECORD,
             len: 0,
@@ -129,20 +154,17 @@ impl<T> Slab<T> {
         self.len
     }
 
-    /// Makes room for `timers` in all, ahead of use. On failure everything is as before.
+    /// Makes room for `timers` in all, ahead of use.
     pub(super) fn try_reserve(&mut self, timers: u32) -> Result<(), OutOfMemory> {
-        self.hot.try_reserve(timers)?;
-        self.values.try_reserve(timers)
+        self.records.try_reserve(timers)
     }
 
-    /// Stores a value in a loose record and returns its index; hands the value back if there is no more memory or
-    /// index.
+    /// Stores a value in a loose record and returns its key; hands the value back if there is no more memory or index.
     #[inline]
-    pub(super) fn try_insert(&mut self, value: T) -> Result<u32, T> {
+    pub(super) fn try_insert(&mut self, value: T) -> Result<TimerKey, T> {
         let index = if self.vacant != NO_RECORD {
             #[allow(clippy::cast_possible_truncation)] // the list holds indices, which are u32
             let index = self.vacant as u32;
-            self.vacant = self.hot.get(index).deadline;
             index
         } else {
             match self.grow() {
@@ -150,22 +172,24 @@ impl<T> Slab<T> {
                 None => return Err(value),
             }
         };
-        let hot = self.hot.get_mut(index);
+        let (hot, room) = self.records.both_mut(index);
         assert!(hot.place == VACANT, "a record on the vacant list holds a timer");
+        self.vacant = hot.deadline;
         hot.place = LOOSE;
-        self.values.get_mut(index).write(value);
+        room.write(value);
         self.len += 1;
-        Ok(index)
+        Ok(hot.key(index))
     }
 
-    /// Opens one more record.
+    /// Opens one more record, as if it had been vacant.
     #[cold]
     #[inline(never)]
     fn grow(&mut self) -> Option<u32> {
         let index = self.fresh;
-        self.hot.try_reserve(index.checked_add(1)?).ok()?;
-        self.values.try_reserve(index + 1).ok()?;
-        self.hot.get_mut(index).generation = self.first_generation.get();
+        self.records.try_reserve(index.checked_add(1)?).ok()?;
+        let hot = self.records.hot_mut(index);
+        hot.generation = self.first_generation.get();
+        hot.deadline = NO_RECORD;
         self.fresh = index + 1;
         Some(index)
     }
@@ -173,94 +197,83 @@ impl<T> Slab<T> {
     /// The key of the living timer at `index`.
     #[inline]
     pub(super) fn key(&self, index: u32) -> TimerKey {
-        let generation = NonZeroU32::new(self.hot.get(index).generation);
-        TimerKey { index, generation: generation.expect("only vacant records have no generation") }
+        self.hot(index).key(index)
     }
 
     /// The record that `key` names, if its timer lives.
     #[inline]
     pub(super) fn find(&self, key: TimerKey) -> Option<&Hot> {
         // The generation of a vacant record belongs to no key that was ever given out.
-        self.hot.try_get(key.index).filter(|hot| hot.generation == key.generation.get())
+        self.records.try_hot(key.index).filter(|hot| hot.generation == key.generation.get())
+    }
+
+    /// The record that `key` names, if its timer lives.
+    #[inline]
+    pub(super) fn find_mut(&mut self, key: TimerKey) -> Option<&mut Hot> {
+        self.records.try_hot_mut(key.index).filter(|hot| hot.generation == key.generation.get())
     }
 
     #[inline]
     pub(super) fn hot(&self, index: u32) -> &Hot {
-        self.hot.get(index)
+        self.records.hot(index)
+    }
+
+    #[inline]
+    pub(super) fn hot_mut(&mut self, index: u32) -> &mut Hot {
+        self.records.hot_mut(index)
     }
 
     /// Asks the processor for the hot part of a record that will be used soon.
     #[inline]
     pub(super) fn prefetch_hot(&self, index: u32) {
-        sys::prefetch(self.hot.get(index));
+        sys::prefetch(self.records.hot(index));
     }
 
-    /// Asks the processor for the value of a record that will be used soon.
+    /// Asks the processor for a record that will be used soon, and for its value.
     #[inline]
-    pub(super) fn prefetch_value(&self, index: u32) {
-        sys::prefetch(self.values.get(index));
-    }
-
-    /// Records that the timer's entry now stands at `place`, for `deadline`.
-    #[inline]
-    pub(super) fn queued(&mut self, index: u32, deadline: u64, place: u32) {
-        let hot = self.hot.get_mut(index);
-        assert!(hot.has_value() && place >= FIRST_PLACE, "only a timer with a value can be queued");
-        hot.deadline = deadline;
-        hot.place = place;
-    }
-
-    /// Records that the timer's entry was carried from one place to another, as it is.
-    #[inline]
-    pub(super) fn carried(&mut self, index: u32, place: u32) {
-        let hot = self.hot.get_mut(index);
-        assert!(hot.has_value() && place >= FIRST_PLACE, "only a timer with a value can be queued");
-        hot.place = place | (hot.place & MOVED);
-    }
-
-    /// Gives a queued timer another deadline without touching its entry. The same deadline changes nothing.
-    #[inline]
-    pub(super) fn move_in_place(&mut self, index: u32, deadline: u64) {
-        let hot = self.hot.get_mut(index);
-        assert!(hot.is_queued(), "only an entry in its place can stay there");
-        if deadline != hot.deadline {
-            hot.deadline = deadline;
-            hot.place |= MOVED;
-        }
+    pub(super) fn prefetch(&self, index: u32) {
+        let (hot, value) = self.records.both(index);
+        sys::prefetch(hot);
+        sys::prefetch(value);
     }
 
     #[inline]
     pub(super) fn value(&self, index: u32) -> &T {
-        assert!(self.hot.get(index).has_value());
-        let value = self.values.get(index);
+        let (hot, value) = self.records.both(index);
+        assert!(hot.has_value());
         // SAFETY: the record has a value (fact 2).
         unsafe { value.assume_init_ref() }
     }
 
     #[inline]
     pub(super) fn value_mut(&mut self, index: u32) -> &mut T {
-        assert!(self.hot.get(index).has_value());
-        let value = self.values.get_mut(index);
+        let (hot, value) = self.records.both_mut(index);
+        assert!(hot.has_value());
         // SAFETY: the record has a value (fact 2).
         unsafe { value.assume_init_mut() }
     }
 
-    /// Ends the timer and returns its value.
+    /// Ends the timer and returns its value. Its record is reused, or retired if its generations are used up.
     #[inline]
     pub(super) fn remove(&mut self, index: u32) -> T {
-        let value = self.take(index);
-        self.release(index);
-        value
+        let (hot, value) = self.records.both_mut(index);
+        assert!(hot.has_value());
+        if hot.end() {
+            hot.deadline = self.vacant;
+            self.vacant = u64::from(index);
+        }
+        self.len -= 1;
+        // SAFETY: the record had a value (fact 2), and by its new state has none, so nobody reads it again.
+        unsafe { value.assume_init_read() }
     }
 
     /// Hands the value out; the timer lives on without it.
     #[inline]
     pub(super) fn take(&mut self, index: u32) -> T {
-        let hot = self.hot.get_mut(index);
+        let (hot, value) = self.records.both_mut(index);
         assert!(hot.has_value());
         hot.place = TAKEN;
         self.len -= 1;
-        let value = self.values.get(index);
         // SAFETY: the record had a value (fact 2), and by its new state has none, so nobody reads it again.
         unsafe { value.assume_init_read() }
     }
@@ -268,21 +281,19 @@ impl<T> Slab<T> {
     /// Gives a timer whose value was taken a value again; it is loose then.
     #[inline]
     pub(super) fn put(&mut self, index: u32, value: T) {
-        let hot = self.hot.get_mut(index);
+        let (hot, room) = self.records.both_mut(index);
         assert!(hot.is_taken());
         hot.place = LOOSE;
-        self.values.get_mut(index).write(value);
+        room.write(value);
         self.len += 1;
     }
 
-    /// Ends a timer whose value was taken. Its record is reused, or retired if its generations are used up.
+    /// Ends a timer whose value was taken.
     #[inline]
     pub(super) fn release(&mut self, index: u32) {
-        let hot = self.hot.get_mut(index);
+        let hot = self.records.hot_mut(index);
         assert!(hot.is_taken());
-        hot.place = VACANT;
-        hot.generation = hot.generation.wrapping_add(1);
-        if hot.generation != 0 {
+        if hot.end() {
             hot.deadline = self.vacant;
             self.vacant = u64::from(index);
         }
@@ -290,12 +301,28 @@ impl<T> Slab<T> {
 
     /// Every index that has a value, in no particular order.
     pub(super) fn indices(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..self.fresh).filter(|&index| self.hot.get(index).has_value())
+        (0..self.fresh).filter(|&index| self.hot(index).has_value())
     }
 
     #[cfg(any(test, fuzzing))]
     pub(super) fn set_first_generation(&mut self, generation: NonZeroU32) {
         self.first_generation = generation;
+    }
+}
+
+impl Hot {
+    #[inline]
+    fn key(&self, index: u32) -> TimerKey {
+        let generation = NonZeroU32::new(self.generation);
+        TimerKey { index, generation: generation.expect("only vacant records have no generation") }
+    }
+
+    /// Makes the record vacant; `false` if it is retired: no key can name it any more.
+    #[inline]
+    fn end(&mut self) -> bool {
+        self.place = VACANT;
+        self.generation = self.generation.wrapping_add(1);
+        self.generation != 0
     }
 }
 
@@ -308,7 +335,7 @@ impl<T> Drop for Slab<T> {
                 while self.1 < self.0.fresh {
                     let index = self.1;
                     self.1 += 1;
-                    if self.0.hot.get(index).has_value() {
+                    if self.0.hot(index).has_value() {
                         drop(self.0.take(index));
                     }
                 }
@@ -325,6 +352,134 @@ impl<T> Drop for Slab<T> {
     }
 }
 
+/// The records' memory: segments of hot fields and, behind them, as many values.
+///
+/// A segment is some MiB of address space (less for no_std), aligned to a huge page. The operating system gives it memory
+/// page by page as it is touched: from the second segment on in huge pages, where it has them. So a small wheel stays
+/// small, and a large one needs few entries of the processor's page tables' cache.
+struct Records<T> {
+    table: Vec<NonNull<u8>>,
+    pages: Vec<Pages>,
+    owns: PhantomData<T>,
+}
+
+impl<T> Records<T> {
+    /// log2 of the records in a segment.
+    const SHIFT: u32 = {
+        let fit = SEGMENT_BYTES / (size_of::<Hot>() + size_of::<T>());
+        if fit == 0 { 0 } else { fit.ilog2() }
+    };
+    const LEN: usize = 1 << Self::SHIFT;
+    #[allow(clippy::cast_possible_truncation)] // SHIFT is below 32
+    const MASK: u32 = Self::LEN as u32 - 1;
+    /// Where the values begin.
+    const VALUES: usize = (Self::LEN * size_of::<Hot>()).next_multiple_of(align_of::<T>());
+    const BYTES: usize = (Self::VALUES + Self::LEN * size_of::<T>()).next_multiple_of(PAGE_BYTES);
+
+    const fn new() -> Self {
+        Self { table: Vec::new(), pages: Vec::new(), owns: PhantomData }
+    }
+
+    /// Makes the indices below `len` usable. On failure those that were stay so.
+    #[inline]
+    fn try_reserve(&mut self, len: u32) -> Result<(), OutOfMemory> {
+        const { assert!(align_of::<T>() <= 4096, "values are aligned to a page at most") };
+        let is_large = len as usize > Self::LEN;
+        while self.table.len() * Self::LEN < len as usize {
+            grow(&mut self.table, &mut self.pages, Self::BYTES, is_large)?;
+        }
+        Ok(())
+    }
+
+    /// The segment of an index, if that was reserved.
+    #[inline]
+    fn segment(&self, index: u32) -> Option<NonNull<u8>> {
+        self.table.get((index >> Self::SHIFT) as usize).copied()
+    }
+
+    #[inline]
+    fn hot_in(segment: NonNull<u8>, index: u32) -> NonNull<Hot> {
+        // SAFETY: a segment has LEN hot records at its start (fact 1), and the masked index is smaller than LEN.
+        unsafe { segment.cast::<Hot>().add((index & Self::MASK) as usize) }
+    }
+
+    #[inline]
+    fn value_in(segment: NonNull<u8>, index: u32) -> NonNull<MaybeUninit<T>> {
+        // SAFETY: a segment has BYTES bytes (fact 1), which is more than VALUES or equal if there is nothing behind.
+        let values = unsafe { segment.add(Self::VALUES) };
+        // SAFETY: LEN values follow (fact 1), aligned as VALUES and the segment are; the masked index is smaller than LEN.
+        unsafe { values.cast::<MaybeUninit<T>>().add((index & Self::MASK) as usize) }
+    }
+
+    #[inline]
+    fn try_hot(&self, index: u32) -> Option<&Hot> {
+        let hot = Self::hot_in(self.segment(index)?, index);
+        // SAFETY: inside a segment, where any bits are a valid `Hot`; borrowed as long as `self` is.
+        Some(unsafe { hot.as_ref() })
+    }
+
+    #[inline]
+    fn try_hot_mut(&mut self, index: u32) -> Option<&mut Hot> {
+        let mut hot = Self::hot_in(self.segment(index)?, index);
+        // SAFETY: inside a segment, where any bits are a valid `Hot`; borrowed mutably as long as `self` is.
+        Some(unsafe { hot.as_mut() })
+    }
+
+    #[inline]
+    fn hot(&self, index: u32) -> &Hot {
+        self.try_hot(index).expect("index was reserved")
+    }
+
+    #[inline]
+    fn hot_mut(&mut self, index: u32) -> &mut Hot {
+        self.try_hot_mut(index).expect("index was reserved")
+    }
+
+    #[inline]
+    fn both(&self, index: u32) -> (&Hot, &MaybeUninit<T>) {
+        let segment = self.segment(index).expect("index was reserved");
+        // SAFETY: inside a segment, where any bits are a valid `Hot`; borrowed as long as `self` is.
+        let hot = unsafe { Self::hot_in(segment, index).as_ref() };
+        // SAFETY: inside a segment, and `MaybeUninit` asks nothing of the bits; borrowed as long as `self` is.
+        let value = unsafe { Self::value_in(segment, index).as_ref() };
+        (hot, value)
+    }
+
+    #[inline]
+    fn both_mut(&mut self, index: u32) -> (&mut Hot, &mut MaybeUninit<T>) {
+        let segment = self.segment(index).expect("index was reserved");
+        // SAFETY: as in `both`, and borrowed mutably as long as `self` is.
+        let hot = unsafe { Self::hot_in(segment, index).as_mut() };
+        // SAFETY: as in `both`; the values lie behind the hot records, so the two borrows are apart.
+        let value = unsafe { Self::value_in(segment, index).as_mut() };
+        (hot, value)
+    }
+}
+
+// SAFETY: the pointers lead to memory that belongs to the value alone, as those of a `Vec<T>` do.
+unsafe impl<T: Send> Send for Records<T> {}
+// SAFETY: shared access hands out `&Hot` and `&MaybeUninit<T>` only.
+unsafe impl<T: Sync> Sync for Records<T> {}
+
+/// One more segment; the first stays in small pages, for wheels that are small.
+#[cold]
+fn grow(
+    table: &mut Vec<NonNull<u8>>,
+    pages: &mut Vec<Pages>,
+    bytes: usize,
+    is_large: bool,
+) -> Result<(), OutOfMemory> {
+    table.try_reserve(1).map_err(|_| OutOfMemory)?;
+    pages.try_reserve(1).map_err(|_| OutOfMemory)?;
+    let segment = Pages::zeroed(bytes, PAGE_BYTES).ok_or(OutOfMemory)?;
+    if is_large || !table.is_empty() {
+        sys::advise_huge_pages(segment.start().as_ptr(), bytes);
+    }
+    table.push(segment.start());
+    pages.push(segment);
+    Ok(())
+}
+
 /// There is no more memory, or the index would not fit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OutOfMemory;
@@ -335,87 +490,42 @@ pub(super) struct OutOfMemory;
 /// Implementors promise just that.
 pub(super) unsafe trait Plain {}
 
-// SAFETY: three integers.
-unsafe impl Plain for Hot {}
 // SAFETY: an array of integers.
 unsafe impl<const N: usize> Plain for [u32; N] {}
 // SAFETY: an integer.
 unsafe impl Plain for u16 {}
-// SAFETY: `MaybeUninit` promises nothing of its content.
-unsafe impl<T> Plain for MaybeUninit<T> {}
 
-/// An array that grows by segments of fixed size, never moves, and is all zeros at first.
-///
-/// A segment is 8 MiB of address space (less for no_std), aligned to a huge page. The operating system gives it memory
-/// page by page as it is touched: from the second huge page on in huge pages, where it has them. So a small wheel stays
-/// small, and a large one needs few entries of the processor's page tables' cache.
-pub(super) struct Segments<R: Plain> {
-    /// Start of each segment.
-    table: Vec<NonNull<R>>,
-    /// What the allocator returned for each.
-    allocations: Vec<NonNull<u8>>,
-    owns: PhantomData<R>,
-}
-
-/// Bytes of a segment, at most (a single record may be larger).
+/// Bytes of a segment, about (a single record may be larger).
 const SEGMENT_BYTES: usize = if cfg!(feature = "std") { 8 << 20 } else { 16 << 10 };
 /// A huge page, or a cache line where there are none.
 const PAGE_BYTES: usize = if cfg!(feature = "std") { 2 << 20 } else { 64 };
 
+/// An array of plain records that grows by segments, as [`Records`] do; all zeros at first.
+pub(super) struct Segments<R: Plain> {
+    table: Vec<NonNull<u8>>,
+    pages: Vec<Pages>,
+    owns: PhantomData<R>,
+}
+
 impl<R: Plain> Segments<R> {
     /// log2 of the records in a segment.
-    const SHIFT: u32 = {
-        let size = if size_of::<R>() == 0 { 1 } else { size_of::<R>() };
-        if size > SEGMENT_BYTES { 0 } else { (SEGMENT_BYTES / size).ilog2() }
-    };
+    const SHIFT: u32 = (SEGMENT_BYTES / size_of::<R>()).ilog2();
     const LEN: usize = 1 << Self::SHIFT;
-    #[allow(clippy::cast_possible_truncation)] // LEN is at most 2^23
+    #[allow(clippy::cast_possible_truncation)] // SHIFT is below 32
     const MASK: u32 = Self::LEN as u32 - 1;
-
-    /// Bytes that a segment's records need, in whole pages.
     const BYTES: usize = (size_of::<R>() * Self::LEN).next_multiple_of(PAGE_BYTES);
 
     pub(super) const fn new() -> Self {
-        Self { table: Vec::new(), allocations: Vec::new(), owns: PhantomData }
-    }
-
-    /// The allocation for a segment: one page longer than it, so that it can start on one.
-    ///
-    /// Asking the allocator for that alignment instead would make it write all the zeros now.
-    fn layout() -> Result<Layout, OutOfMemory> {
-        let align = if align_of::<R>() > 16 { align_of::<R>() } else { 16 };
-        Layout::from_size_align(Self::BYTES + PAGE_BYTES.max(align), align).map_err(|_| OutOfMemory)
+        Self { table: Vec::new(), pages: Vec::new(), owns: PhantomData }
     }
 
     /// Makes the indices below `len` usable. On failure those that were stay so.
     #[inline]
     pub(super) fn try_reserve(&mut self, len: u32) -> Result<(), OutOfMemory> {
+        let is_large = len as usize > Self::LEN;
         while self.table.len() * Self::LEN < len as usize {
-            self.try_grow()?;
+            grow(&mut self.table, &mut self.pages, Self::BYTES, is_large)?;
         }
-        Ok(())
-    }
-
-    #[cold]
-    fn try_grow(&mut self) -> Result<(), OutOfMemory> {
-        self.table.try_reserve(1).map_err(|_| OutOfMemory)?;
-        self.allocations.try_reserve(1).map_err(|_| OutOfMemory)?;
-        if size_of::<R>() == 0 {
-            self.table.push(NonNull::dangling());
-            return Ok(());
-        }
-        // SAFETY: the layout's size is not zero: at least a page.
-        let allocation = unsafe { alloc_zeroed(Self::layout()?) };
-        let allocation = NonNull::new(allocation).ok_or(OutOfMemory)?;
-        let padding = allocation.align_offset(PAGE_BYTES.max(align_of::<R>()));
-        // SAFETY: the allocation is longer than BYTES by one page, or by R's alignment if that is more, and the padding
-        // is smaller than that: the segment's BYTES lie inside it.
-        let start = unsafe { allocation.add(padding) };
-        // The first page of all stays small, for wheels that do.
-        let small = if self.table.is_empty() { PAGE_BYTES.min(Self::BYTES) } else { 0 };
-        sys::advise_huge_pages(start.as_ptr().wrapping_add(small), Self::BYTES - small);
-        self.table.push(start.cast());
-        self.allocations.push(allocation);
         Ok(())
     }
 
@@ -423,49 +533,33 @@ impl<R: Plain> Segments<R> {
     #[inline]
     pub(super) fn reserve(&mut self, len: u32) {
         if self.try_reserve(len).is_err() {
-            handle_alloc_error(Self::layout().unwrap_or(Layout::new::<R>()));
+            handle_alloc_error(Layout::new::<R>());
         }
     }
 
-    /// The record at `index`, if that was reserved.
     #[inline]
-    pub(super) fn try_get(&self, index: u32) -> Option<&R> {
-        let start = self.table.get((index >> Self::SHIFT) as usize)?;
-        // SAFETY: the table points to LEN records (fact 1), and the masked index is smaller.
-        let record = unsafe { start.add((index & Self::MASK) as usize) };
-        // SAFETY: records are zeroed at birth and plain, hence always valid; `self` is borrowed for as long as the result.
-        Some(unsafe { record.as_ref() })
+    fn record(&self, index: u32) -> NonNull<R> {
+        let segment = self.table[(index >> Self::SHIFT) as usize];
+        // SAFETY: the segment has LEN records (fact 1), and the masked index is smaller than LEN.
+        unsafe { segment.cast::<R>().add((index & Self::MASK) as usize) }
     }
 
     /// The record at `index`, which must have been reserved.
     #[inline]
     pub(super) fn get(&self, index: u32) -> &R {
-        self.try_get(index).expect("index was reserved")
+        // SAFETY: records are zeroed at birth and plain, hence always valid; borrowed as long as `self` is.
+        unsafe { self.record(index).as_ref() }
     }
 
     /// The record at `index`, which must have been reserved.
     #[inline]
     pub(super) fn get_mut(&mut self, index: u32) -> &mut R {
-        let start = self.table[(index >> Self::SHIFT) as usize];
-        // SAFETY: as in `try_get`.
-        let mut record = unsafe { start.add((index & Self::MASK) as usize) };
-        // SAFETY: as in `try_get`, and `self` is borrowed mutably.
-        unsafe { record.as_mut() }
+        // SAFETY: as in `get`, and borrowed mutably as long as `self` is.
+        unsafe { self.record(index).as_mut() }
     }
 }
 
-impl<R: Plain> Drop for Segments<R> {
-    fn drop(&mut self) {
-        if let Ok(layout) = Self::layout() {
-            for allocation in &self.allocations {
-                // SAFETY: it came from `alloc_zeroed` with this very layout, and is freed here only.
-                unsafe { dealloc(allocation.as_ptr(), layout) };
-            }
-        }
-    }
-}
-
-// SAFETY: the pointers own their memory, as a `Vec<R>` would.
+// SAFETY: the pointers lead to memory that belongs to the value alone, as those of a `Vec<R>` do.
 unsafe impl<R: Plain + Send> Send for Segments<R> {}
 // SAFETY: shared access hands out `&R` only.
 unsafe impl<R: Plain + Sync> Sync for Segments<R> {}

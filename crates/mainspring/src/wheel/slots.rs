@@ -1,17 +1,9 @@
-//! Where entries wait: a pyramid of slots, each a chain of fixed blocks of timer indices.
+//! Where entries wait: a pyramid of slots, each a chain of small blocks of timer indices.
 //!
-//! ```text
-//! slot (level, index)          block: 512 bytes                         next block
-//! +------+------+--------+     +-----------+----+----+----+--//--+     +-----------+--
-//! | head | tail | blocks |---> | next, len | i1 | i2 | i3 |      | --> | next, len |
-//! +------+------+--------+     +-----------+----+----+----+--//--+     +-----------+--
-//!            |                               ^
-//!            +-- place of the last entry     place = block number << 7 | position in the block
-//! ```
-//!
-//! An entry is a timer's index, and the timer's record holds the entry's *place*. An entry whose timer stands elsewhere
-//! is **stale**: nothing is ever unlinked, a stale entry is skipped when its block is drained, or compacted away by
-//! [`Slots::sweep`]. There is no second truth to get out of step: at most one entry of a timer matches its record.
+//! An entry is a timer's index, and the timer's record holds the entry's *place* (see `blocks.rs`). An entry whose timer
+//! stands elsewhere is **stale**: nothing is ever unlinked, a stale entry is skipped when its block is drained, or
+//! compacted away (`sweep.rs`). There is no second truth to get out of step: at most one entry of a timer matches its
+//! record.
 //!
 //! # Which slot
 //! Level `l` has slots of 256^l ticks. It covers the *block* of 256 such slots around now and, once **open**, the block
@@ -20,19 +12,20 @@
 //! now gets there: crossing into it then costs nothing. Until it is open, new entries for it queue up in the slot above,
 //! behind the older ones, which keeps the order of arming.
 
-use super::slab::{FIRST_PLACE, OutOfMemory, Segments, Slab};
+use super::blocks::{Blocks, CAPACITY, Chain, block_of_place, place_of, position_of};
+use super::slab::{OutOfMemory, Slab};
+use super::sweep::Hand;
 
 /// log2 of the slots in a block of slots.
-pub(super) const BITS: u32 = 8;
+const BITS: u32 = 8;
 /// Slots of one level in one block.
-pub(super) const SPAN: usize = 1 << BITS;
+const SPAN: usize = 1 << BITS;
 /// Slots of one level: the present block and the next.
 pub(super) const RING: usize = 2 * SPAN;
 /// Levels that it takes to cover every tick.
 pub(super) const LEVELS: usize = (u64::BITS / BITS) as usize;
 /// Words of one level's bitmap.
 const WORDS: usize = RING / 64;
-
 /// The bits of a tick inside a block of level 0.
 pub(super) const LOWEST_BLOCK_MASK: u64 = SPAN as u64 - 1;
 
@@ -40,18 +33,8 @@ pub(super) const LOWEST_BLOCK_MASK: u64 = SPAN as u64 - 1;
 pub(super) const OVERDUE: usize = LEVELS * RING;
 
 const _: () = assert!(BITS as usize * LEVELS == u64::BITS as usize);
-
-/// Bits of a place that tell the position inside the block.
-pub(super) const POSITION_BITS: u32 = 7;
-/// Entries in a block; position 0 is its header.
-pub(super) const CAPACITY: u32 = (1 << POSITION_BITS) - 1;
-/// Block numbers fit what a place leaves for them; its top bit is the record's.
-const MAX_BLOCKS: u32 = 1 << (31 - POSITION_BITS);
-/// The tail of an empty slot: full, so that appending opens a block.
-const EMPTY_TAIL: u32 = CAPACITY;
-
-const _: () =
-    assert!(FIRST_PLACE == 1 << POSITION_BITS, "block 0 is not used, so no place is lower");
+const _: () = assert!(OVERDUE <= u16::MAX as usize);
+const _: () = assert!(WORDS == u8::BITS as usize, "a bit for each word");
 
 #[derive(Clone, Copy)]
 pub(super) struct Slot {
@@ -64,68 +47,107 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    const EMPTY: Self = Self { head: 0, tail: EMPTY_TAIL, blocks: 0 };
+    /// Its tail looks full, so that appending opens a block.
+    const EMPTY: Self = Self { head: 0, tail: CAPACITY, blocks: 0 };
 
+    #[inline]
     pub(super) fn tail_block(self) -> u32 {
-        self.tail >> POSITION_BITS
+        block_of_place(self.tail)
     }
 }
 
-/// A chain taken out of its slot, read entry by entry.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Chain {
-    /// The block being read, or 0.
-    pub(super) block: u32,
-    /// Position of the entry read last.
-    pub(super) read: u32,
-    /// Position of the block's last entry; 0 before the block is entered.
-    len: u32,
-    /// The chain's last block.
-    pub(super) last: u32,
-}
-
-impl Chain {
-    pub(super) fn is_empty(&self) -> bool {
-        self.block == 0
-    }
-}
-
-/// Where the sweep goes on.
+/// The slots of one level that have a block: a bit for each, and a bit for each word that has one.
 #[derive(Clone, Copy)]
-struct Hand {
-    slot: usize,
-    /// The block before the one to sweep next; 0 at the head.
-    before: u32,
+pub(super) struct Occupied {
+    words: [u64; WORDS],
+    summary: u8,
+}
+
+impl Occupied {
+    const NONE: Self = Self { words: [0; WORDS], summary: 0 };
+
+    fn insert(&mut self, index: usize) {
+        self.words[index / 64] |= 1 << (index % 64);
+        self.summary |= 1 << (index / 64);
+    }
+
+    fn remove(&mut self, index: usize) {
+        self.words[index / 64] &= !(1 << (index % 64));
+        if self.words[index / 64] == 0 {
+            self.summary &= !(1 << (index / 64));
+        }
+    }
+
+    /// The first from `from` on, up to the end of its block (half of the ring).
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // to a bit for each word
+    fn first_in_block(&self, from: usize) -> Option<usize> {
+        let word = from / 64;
+        let bits = self.words[word] & (u64::MAX << (from % 64));
+        if bits != 0 {
+            return Some(word * 64 + bits.trailing_zeros() as usize);
+        }
+        // The words of this block, without this one and those before.
+        let later = self.summary & (0x0f << (word & 4)) & (0xfe_u32 << word) as u8;
+        (later != 0).then(|| self.first_of(later))
+    }
+
+    /// The first from `from` on, up to the end of the ring.
+    pub(super) fn first_in_ring(&self, from: usize) -> Option<usize> {
+        let rest = if from < SPAN { 0xf0 & self.summary } else { 0 };
+        self.first_in_block(from).or_else(|| (rest != 0).then(|| self.first_of(rest)))
+    }
+
+    /// The first in the block that begins at `half`.
+    #[inline]
+    fn first_in_half(&self, half: usize) -> Option<usize> {
+        let words = self.summary & 0x0f << (half / 64);
+        (words != 0).then(|| self.first_of(words))
+    }
+
+    fn first_of(&self, words: u8) -> usize {
+        let word = words.trailing_zeros() as usize;
+        word * 64 + self.words[word].trailing_zeros() as usize
+    }
+
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn len(&self) -> usize {
+        for (word, bits) in self.words.iter().enumerate() {
+            assert_eq!(*bits != 0, self.summary >> word & 1 == 1, "summary of a word");
+        }
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn contains(&self, index: usize) -> bool {
+        self.words[index / 64] >> (index % 64) & 1 == 1
+    }
 }
 
 /// All slots, and the blocks of their chains.
 pub(super) struct Slots {
     pub(super) slots: alloc::vec::Vec<Slot>,
-    /// A bit for each slot that has a block.
-    pub(super) occupied: [[u64; WORDS]; LEVELS],
-    /// Set bits of each level.
-    pub(super) occupied_len: [u16; LEVELS],
+    pub(super) occupied: [Occupied; LEVELS],
     /// Bit `l`: the next block of level `l` is open.
     pub(super) open: u8,
     /// Bit `l`: level `l` has a next block that is not open; a slot above must be drained first.
     pub(super) pending: u8,
     pub(super) blocks: Blocks,
-    hand: Hand,
     /// Entries in all chains, stale ones included.
     pub(super) entries: usize,
+    pub(super) hand: Hand,
 }
 
 impl Slots {
     pub(super) fn new(now: u64) -> Self {
         let mut slots = Self {
             slots: alloc::vec![Slot::EMPTY; OVERDUE + 1],
-            occupied: [[0; WORDS]; LEVELS],
-            occupied_len: [0; LEVELS],
+            occupied: [Occupied::NONE; LEVELS],
             open: 0,
             pending: 0,
             blocks: Blocks::new(),
-            hand: Hand { slot: 0, before: 0 },
             entries: 0,
+            hand: Hand::default(),
         };
         for level in (0..LEVELS - 1).rev() {
             slots.look_ahead(level, now);
@@ -134,7 +156,7 @@ impl Slots {
     }
 
     pub(super) fn try_reserve(&mut self, entries: u32) -> Result<(), OutOfMemory> {
-        self.blocks.try_reserve((entries / CAPACITY).saturating_add(1).min(MAX_BLOCKS))
+        self.blocks.try_reserve(entries)
     }
 
     /// Entries in all chains, stale ones included.
@@ -157,7 +179,7 @@ impl Slots {
     // ---- placement
 
     /// The slot for a deadline at or after `now`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn slot_for(&self, now: u64, deadline: u64) -> usize {
         place_slot(now, deadline, self.open)
     }
@@ -165,13 +187,13 @@ impl Slots {
     /// The first tick of the slot in which the entry at `place` waits.
     #[inline]
     pub(super) fn start_of_place(&self, now: u64, place: u32) -> u64 {
-        start_of_slot(now, usize::from(*self.blocks.slot_of.get(place >> POSITION_BITS)))
+        start_of_slot(now, self.blocks.slot_of(block_of_place(place)))
     }
 
     // ---- appending
 
     /// Appends an entry for the timer `index`, and returns its place.
-    #[inline]
+    #[inline(always)]
     pub(super) fn push(&mut self, slot: usize, index: u32) -> u32 {
         let tail = self.slots[slot].tail;
         let place = if tail & CAPACITY == CAPACITY { self.open_block(slot) } else { tail + 1 };
@@ -185,7 +207,8 @@ impl Slots {
     #[cold]
     #[inline(never)]
     fn open_block(&mut self, slot: usize) -> u32 {
-        let block = self.blocks.allocate(slot);
+        #[allow(clippy::cast_possible_truncation)] // asserted: slots fit
+        let block = self.blocks.allocate(slot as u16);
         let chain = &mut self.slots[slot];
         chain.blocks += 1;
         if chain.head == 0 {
@@ -195,7 +218,7 @@ impl Slots {
             let full = chain.tail_block();
             self.blocks.set_header(full, block, CAPACITY);
         }
-        block << POSITION_BITS | 1
+        place_of(block, 1)
     }
 
     // ---- taking out
@@ -206,110 +229,54 @@ impl Slots {
         if head == 0 {
             return Chain::default();
         }
-        let last = tail >> POSITION_BITS;
-        self.blocks.set_header(last, 0, tail & CAPACITY);
+        self.blocks.set_header(block_of_place(tail), 0, position_of(tail));
         self.vacate(slot);
-        Chain { block: head, read: 0, len: 0, last }
+        Chain::new(head, block_of_place(tail))
     }
 
-    /// Appends one chain to another.
-    pub(super) fn concatenate(&mut self, chain: &mut Chain, more: Chain) {
-        if chain.is_empty() {
-            *chain = more;
-        } else if !more.is_empty() {
-            let (_, len) = self.blocks.header(chain.last);
-            self.blocks.set_header(chain.last, more.block, len);
-            chain.last = more.last;
+    /// Takes the first so many blocks out of a slot, at most all.
+    fn detach_front(&mut self, slot: usize, count: u32) -> Chain {
+        let Slot { head, blocks, .. } = self.slots[slot];
+        if count >= blocks {
+            return self.detach(slot);
         }
-    }
-
-    /// The next live entry of a chain: its timer's index. Blocks are freed as they are finished.
-    #[inline]
-    pub(super) fn next_in<T>(&mut self, chain: &mut Chain, timers: &Slab<T>) -> Option<u32> {
-        loop {
-            while chain.read < chain.len {
-                chain.read += 1;
-                let block = self.blocks.entries.get(chain.block);
-                let index = block[chain.read as usize];
-                let ahead = chain.read + PREFETCH_DISTANCE;
-                if ahead <= chain.len {
-                    timers.prefetch_hot(block[ahead as usize]);
-                    timers.prefetch_value(block[ahead as usize]);
-                }
-                self.entries -= 1;
-                if timers.hot(index).place() == chain.block << POSITION_BITS | chain.read {
-                    return Some(index);
-                }
-            }
-            if chain.len > 0 {
-                let (next, _) = self.blocks.header(chain.block);
-                self.blocks.free(chain.block);
-                chain.block = next;
-            }
-            if chain.block == 0 {
-                *chain = Chain::default();
-                return None;
-            }
-            self.enter_block(chain, timers);
+        let mut last = head;
+        for _ in 1..count {
+            last = self.blocks.header(last).0;
         }
-    }
-
-    /// Starts to read the chain's present block.
-    fn enter_block<T>(&self, chain: &mut Chain, timers: &Slab<T>) {
-        let (next, len) = self.blocks.header(chain.block);
-        chain.read = 0;
-        chain.len = len;
-        if next != 0 {
-            crate::sys::prefetch(self.blocks.entries.get(next));
-        }
-        let block = self.blocks.entries.get(chain.block);
-        for position in 1..=len.min(PREFETCH_DISTANCE) {
-            timers.prefetch_hot(block[position as usize]);
-            timers.prefetch_value(block[position as usize]);
-        }
-    }
-
-    /// Takes the first block out of a slot: its number and length.
-    fn pop_block(&mut self, slot: usize) -> Option<(u32, u32)> {
-        let chain = self.slots[slot];
-        if chain.head == 0 {
-            return None;
-        }
-        self.forget_hand(slot);
-        if chain.tail_block() == chain.head {
-            self.vacate(slot);
-            return Some((chain.head, chain.tail & CAPACITY));
-        }
-        let (next, len) = self.blocks.header(chain.head);
+        let (next, len) = self.blocks.header(last);
+        self.blocks.set_header(last, 0, len);
         self.slots[slot].head = next;
-        self.slots[slot].blocks -= 1;
-        Some((chain.head, len))
+        self.slots[slot].blocks -= count;
+        self.forget_hand(slot);
+        Chain::new(head, last)
     }
 
-    /// Moves the entries of a slot's first block to where their deadlines belong now; `false` if the slot is empty.
-    fn cascade_block<T>(&mut self, slot: usize, now: u64, open: u8, timers: &mut Slab<T>) -> bool {
-        let Some((block, len)) = self.pop_block(slot) else {
-            return false;
-        };
-        for position in 1..=len.min(PREFETCH_DISTANCE) {
-            timers.prefetch_hot(self.blocks.read(block << POSITION_BITS | position));
-        }
-        for position in 1..=len {
-            let place = block << POSITION_BITS | position;
-            if position + PREFETCH_DISTANCE <= len {
-                timers.prefetch_hot(self.blocks.read(place + PREFETCH_DISTANCE));
-            }
-            let index = self.blocks.read(place);
-            self.entries -= 1;
-            let hot = timers.hot(index);
-            if hot.place() == place {
-                let deadline = hot.deadline;
+    /// The next timer to fire of a chain, as far as its present block goes.
+    #[inline(always)]
+    pub(super) fn next_in_block<T>(&self, chain: &mut Chain, timers: &Slab<T>) -> Option<u32> {
+        chain.next_in_block(&self.blocks, timers, |index| timers.prefetch(index))
+    }
+
+    /// Goes on to the next block of a chain of timers to fire; `false` if there is none.
+    pub(super) fn next_block<T>(&mut self, chain: &mut Chain, timers: &Slab<T>) -> bool {
+        let ask = |index| timers.prefetch(index);
+        chain.enter_next_block(&mut self.blocks, &mut self.entries, ask)
+    }
+
+    /// Moves the timers of a chain to where their deadlines belong now.
+    fn cascade<T>(&mut self, mut chain: Chain, now: u64, open: u8, timers: &mut Slab<T>) {
+        while chain
+            .enter_next_block(&mut self.blocks, &mut self.entries, |i| timers.prefetch_hot(i))
+        {
+            while let Some(index) =
+                chain.next_in_block(&self.blocks, timers, |index| timers.prefetch_hot(index))
+            {
+                let deadline = timers.hot(index).deadline;
                 let place = self.push(place_slot(now, deadline, open), index);
-                timers.queued(index, deadline, place);
+                timers.hot_mut(index).queue(deadline, place);
             }
         }
-        self.blocks.free(block);
-        true
     }
 
     // ---- the passage of time
@@ -367,13 +334,9 @@ impl Slots {
             };
             let begins = next << shift_of(level + 1);
             let left = (begins - now).saturating_sub(1 << shift_of(level));
-            let whole = u128::from(elapsed) + u128::from(left);
-            let share = u128::from(self.slots[slot].blocks) * u128::from(elapsed);
-            for _ in 0..share.div_ceil(whole.max(1)).max(1) {
-                if !self.cascade_block(slot, now, self.open | bit, timers) {
-                    break;
-                }
-            }
+            let share = share_of(self.slots[slot].blocks, elapsed, left);
+            let chain = self.detach_front(slot, share);
+            self.cascade(chain, now, self.open | bit, timers);
             if self.slots[slot].head == 0 {
                 self.open |= bit;
                 self.pending &= !bit;
@@ -385,17 +348,16 @@ impl Slots {
     pub(super) fn next_event(&self, now: u64) -> Option<Event> {
         let mut best: Option<Event> = None;
         for level in 0..LEVELS {
-            if self.occupied_len[level] == 0 {
+            let occupied = &self.occupied[level];
+            if occupied.summary == 0 {
                 continue;
             }
             let shift = shift_of(level);
             let present = block_of(level, now);
             let from = ring_index(now >> shift);
-            let half = from & SPAN;
-            let found = self.first_occupied(level, from, half + SPAN);
-            let (block, index, is_next) = match found {
+            let (block, index, is_next) = match occupied.first_in_block(from) {
                 Some(index) => (present, index, false),
-                None => match self.first_occupied(level, SPAN - half, RING - half) {
+                None => match occupied.first_in_half(SPAN - (from & SPAN)) {
                     Some(index) => (present + 1, index, true),
                     None => continue,
                 },
@@ -413,22 +375,6 @@ impl Slots {
         best
     }
 
-    fn first_occupied(&self, level: usize, from: usize, end: usize) -> Option<usize> {
-        let words = &self.occupied[level];
-        let mut word = from / 64;
-        let mut bits = words[word] & (u64::MAX << (from % 64));
-        loop {
-            if bits != 0 {
-                return Some(word * 64 + bits.trailing_zeros() as usize);
-            }
-            word += 1;
-            if word * 64 >= end {
-                return None;
-            }
-            bits = words[word];
-        }
-    }
-
     /// Moves down all that waits in slots above which start now, then takes out the timers to fire now.
     ///
     /// From the bottom up: what stands lower was drained ahead from the slot above, so it is older than what is left
@@ -439,7 +385,8 @@ impl Slots {
                 break;
             }
             let slot = level * RING + ring_index(now >> shift_of(level));
-            while self.cascade_block(slot, now, self.open, timers) {}
+            let chain = self.detach(slot);
+            self.cascade(chain, now, self.open, timers);
         }
         self.detach(ring_index(now))
     }
@@ -453,8 +400,8 @@ impl Slots {
         }
         // A timer that was moved may lie beyond the slot's end; other slots start there.
         let mut earliest = event.start | ((1_u64 << shift_of(event.slot / RING)) - 1);
-        for position in 1..=slot.tail & CAPACITY {
-            let place = slot.head << POSITION_BITS | position;
+        for position in 1..=position_of(slot.tail) {
+            let place = place_of(slot.head, position);
             let hot = timers.hot(self.blocks.read(place));
             if hot.place() == place {
                 earliest = earliest.min(hot.deadline);
@@ -463,109 +410,7 @@ impl Slots {
         earliest
     }
 
-    // ---- stale entries
-
-    /// Compacts one block of one slot, in place and in order; the next call goes on with the next.
-    ///
-    /// Costs at most 127 prefetched looks at records. A round through all chains leaves no entry that was stale when
-    /// it began.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn sweep<T>(&mut self, timers: &mut Slab<T>) {
-        let Some((slot, before, block)) = self.next_to_sweep() else {
-            return;
-        };
-        let is_tail = self.slots[slot].tail_block() == block;
-        let (next, len) =
-            if is_tail { (0, self.slots[slot].tail & CAPACITY) } else { self.blocks.header(block) };
-        for position in 1..=len {
-            timers.prefetch_hot(self.blocks.read(block << POSITION_BITS | position));
-        }
-        // Live entries go to the room behind the block before, then to the front of this one.
-        let (mut target, mut used) = match before {
-            0 => (block, 0),
-            before => (before, self.blocks.header(before).1),
-        };
-        let mut kept = 0;
-        for position in 1..=len {
-            let place = block << POSITION_BITS | position;
-            let index = self.blocks.read(place);
-            if timers.hot(index).place() != place {
-                continue;
-            }
-            if target != block && used == CAPACITY {
-                (target, used) = (block, 0);
-            }
-            used += 1;
-            kept += 1;
-            let to = target << POSITION_BITS | used;
-            if to != place {
-                self.blocks.write(to, index);
-                timers.carried(index, to);
-            }
-        }
-        self.entries -= (len - kept) as usize;
-        if target == block && used > 0 {
-            // The block stays, shorter; if there is one before, it is full now.
-            if before != 0 {
-                self.blocks.set_header(before, block, CAPACITY);
-            }
-            self.blocks.set_header(block, next, used);
-            if is_tail {
-                self.slots[slot].tail = block << POSITION_BITS | used;
-            }
-            self.hand.before = block;
-            return;
-        }
-        self.blocks.free(block);
-        self.slots[slot].blocks -= 1;
-        if before != 0 {
-            self.blocks.set_header(before, next, used);
-            if is_tail {
-                self.slots[slot].tail = before << POSITION_BITS | used;
-            }
-        } else if next != 0 {
-            self.slots[slot].head = next;
-        } else {
-            self.vacate(slot);
-        }
-    }
-
-    /// The slot, the block before (or 0) and the block that the hand points to.
-    fn next_to_sweep(&mut self) -> Option<(usize, u32, u32)> {
-        for _ in 0..2 {
-            let Hand { slot, before } = self.hand;
-            let block = match before {
-                0 => self.slots[slot].head,
-                before if self.slots[slot].tail_block() == before => 0,
-                before => self.blocks.header(before).0,
-            };
-            if block != 0 {
-                return Some((slot, before, block));
-            }
-            self.hand = Hand { slot: self.next_occupied(slot)?, before: 0 };
-        }
-        None
-    }
-
-    /// The next slot, in the order of their numbers and round and round, that has a block.
-    fn next_occupied(&self, after: usize) -> Option<usize> {
-        let mut from = after + 1;
-        for _ in 0..2 {
-            while from < OVERDUE {
-                let (level, index) = (from / RING, from % RING);
-                if let Some(index) = self.first_occupied(level, index, RING) {
-                    return Some(level * RING + index);
-                }
-                from = (level + 1) * RING;
-            }
-            if from == OVERDUE && self.slots[OVERDUE].head != 0 {
-                return Some(OVERDUE);
-            }
-            from = 0;
-        }
-        None
-    }
+    // ---- bits
 
     /// The hand must not point into a chain whose head was taken.
     fn forget_hand(&mut self, slot: usize) {
@@ -574,24 +419,18 @@ impl Slots {
         }
     }
 
-    // ---- bits
-
     fn mark(&mut self, slot: usize) {
         if slot != OVERDUE {
-            let (level, index) = (slot / RING, slot % RING);
-            self.occupied[level][index / 64] |= 1 << (index % 64);
-            self.occupied_len[level] += 1;
+            self.occupied[slot / RING].insert(slot % RING);
         }
     }
 
     /// Empties a slot whose blocks have gone elsewhere.
-    fn vacate(&mut self, slot: usize) {
+    pub(super) fn vacate(&mut self, slot: usize) {
         self.forget_hand(slot);
         self.slots[slot] = Slot::EMPTY;
         if slot != OVERDUE {
-            let (level, index) = (slot / RING, slot % RING);
-            self.occupied[level][index / 64] &= !(1 << (index % 64));
-            self.occupied_len[level] -= 1;
+            self.occupied[slot / RING].remove(slot % RING);
         }
     }
 }
@@ -605,9 +444,6 @@ pub(super) struct Event {
     /// No other slot starts before this one ends.
     is_alone: bool,
 }
-
-/// How many entries ahead of the one being read the records are asked for: enough for their misses to overlap.
-const PREFETCH_DISTANCE: u32 = 16;
 
 /// log2 of the ticks in one slot of `level`.
 #[inline]
@@ -637,7 +473,7 @@ fn ring_index(slot_number: u64) -> usize {
 
 /// The slot for a deadline at or after `now`: the level is where the highest differing bit lies, or lower if the
 /// deadline is in the next block of a lower level and that is open.
-#[inline]
+#[inline(always)]
 pub(super) fn place_slot(now: u64, deadline: u64, open: u8) -> usize {
     let mut level = ((deadline ^ now) | 1).ilog2() / BITS;
     while level > 0
@@ -662,72 +498,13 @@ pub(super) fn start_of_slot(now: u64, slot: usize) -> u64 {
     (block << BITS | (index & (SPAN - 1)) as u64) << shift_of(level)
 }
 
-/// A pool of blocks of entries.
-pub(super) struct Blocks {
-    entries: Segments<[u32; CAPACITY as usize + 1]>,
-    /// The slot in whose chain each block stands. Apart from the entries: 2 bytes a block stay in the cache.
-    pub(super) slot_of: Segments<u16>,
-    /// Blocks below this number have been used; number 0 never is.
-    pub(super) fresh: u32,
-    /// First free block, or 0; linked through the headers.
-    pub(super) free: u32,
-}
-
-const _: () = assert!(OVERDUE <= u16::MAX as usize);
-
-impl Blocks {
-    const fn new() -> Self {
-        Self { entries: Segments::new(), slot_of: Segments::new(), fresh: 1, free: 0 }
+/// Of so many blocks, those to drain while `elapsed` ticks pass and `left` remain; at least one, so that few are soon
+/// done with.
+fn share_of(blocks: u32, elapsed: u64, left: u64) -> u32 {
+    if blocks <= 1 {
+        return 1;
     }
-
-    fn try_reserve(&mut self, blocks: u32) -> Result<(), OutOfMemory> {
-        self.entries.try_reserve(blocks)?;
-        self.slot_of.try_reserve(blocks)
-    }
-
-    #[allow(clippy::cast_possible_truncation)] // asserted above
-    fn allocate(&mut self, slot: usize) -> u32 {
-        let block = if self.free == 0 {
-            let block = self.fresh;
-            assert!(block < MAX_BLOCKS, "2^31 timers are the most that a wheel holds");
-            self.entries.reserve(block + 1);
-            self.slot_of.reserve(block + 1);
-            self.fresh += 1;
-            block
-        } else {
-            let block = self.free;
-            self.free = self.header(block).0;
-            block
-        };
-        self.set_header(block, 0, 0);
-        *self.slot_of.get_mut(block) = slot as u16;
-        block
-    }
-
-    fn free(&mut self, block: u32) {
-        self.set_header(block, self.free, 0);
-        self.free = block;
-    }
-
-    /// The next block of the chain, and this one's length (not kept up to date in a slot's last block).
-    #[inline]
-    pub(super) fn header(&self, block: u32) -> (u32, u32) {
-        let header = self.entries.get(block)[0];
-        (header >> POSITION_BITS, header & CAPACITY)
-    }
-
-    #[inline]
-    fn set_header(&mut self, block: u32, next: u32, len: u32) {
-        self.entries.get_mut(block)[0] = next << POSITION_BITS | len;
-    }
-
-    #[inline]
-    pub(super) fn read(&self, place: u32) -> u32 {
-        self.entries.get(place >> POSITION_BITS)[(place & CAPACITY) as usize]
-    }
-
-    #[inline]
-    fn write(&mut self, place: u32, index: u32) {
-        self.entries.get_mut(place >> POSITION_BITS)[(place & CAPACITY) as usize] = index;
-    }
+    let whole = u128::from(elapsed) + u128::from(left);
+    let share = u128::from(blocks) * u128::from(elapsed);
+    u32::try_from(share.div_ceil(whole.max(1))).map_or(blocks, |share| share.max(1))
 }
