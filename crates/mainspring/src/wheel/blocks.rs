@@ -112,6 +112,12 @@ impl Blocks {
         usize::from(*self.slot_of.get(block))
     }
 
+    /// A copy of a block; the header is at position 0.
+    #[inline]
+    pub(super) fn entries(&self, block: u32) -> [u32; CAPACITY as usize + 1] {
+        *self.entries.get(block)
+    }
+
     #[inline]
     pub(super) fn read(&self, place: u32) -> u32 {
         self.entries.get(block_of_place(place))[position_of(place) as usize]
@@ -244,7 +250,7 @@ impl Chain {
             *self = Self::default();
             return false;
         }
-        self.entries = *blocks.entries.get(self.block);
+        self.entries = blocks.entries(self.block);
         (self.next, self.len) = blocks.header(self.block);
         self.read = 0;
         *entries -= self.len as usize;

@@ -3,10 +3,10 @@
 //! One sentence holds the wheel together: *the entry of every armed timer, found by the place in its record, waits in a
 //! slot that starts at or before its deadline and that time has not passed.* The rest is bookkeeping that must agree.
 
-use super::blocks::{CAPACITY, Chain, place_of, position_of};
+use super::blocks::{Chain, place_of, position_of};
 use super::slab::Slab;
 use super::slots::{LEVELS, OVERDUE, Occupied, RING, Slots, next_block, place_slot, start_of_slot};
-use super::{STALE_SLACK, Wheel};
+use super::{STALE_PER_TIMER, STALE_SLACK, Wheel};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -50,14 +50,14 @@ impl<T> Wheel<T> {
         self.timers.check();
     }
 
-    /// The bound on stale entries, which holds after a round of the sweeper's hand.
+    /// Entries whose timer stands elsewhere.
     pub fn stale_entries(&self) -> usize {
         self.slots.entries.saturating_sub(self.timers.len())
     }
 
-    /// How many stale entries there may be at a time when every operation left one: twice the timers and some.
+    /// How many of them there may be: while the hand goes once around, each operation may leave another.
     pub fn stale_bound(most_timers: usize) -> usize {
-        2 * most_timers + STALE_SLACK + CAPACITY as usize
+        2 * (STALE_PER_TIMER * most_timers + STALE_SLACK) + 64
     }
 
     /// Starts the generations of new records at `generation`, to get to their end sooner.

@@ -33,8 +33,9 @@ impl Slots {
         } else {
             self.blocks.header(block)
         };
-        for position in 1..=len {
-            timers.prefetch_hot(self.blocks.read(place_of(block, position)));
+        let entries = self.blocks.entries(block);
+        for &index in &entries[1..=len as usize] {
+            timers.prefetch_hot(index);
         }
         // Live entries go to the room behind the block before, then to the front of this one.
         let (mut target, mut used) = match before {
@@ -44,7 +45,7 @@ impl Slots {
         let mut kept = 0;
         for position in 1..=len {
             let place = place_of(block, position);
-            let index = self.blocks.read(place);
+            let index = entries[position as usize & CAPACITY as usize];
             if timers.hot(index).place() != place {
                 continue;
             }
