@@ -95,6 +95,20 @@ extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
+/// Longer texts, kept beside the code so that their examples are tested.
+#[cfg(all(feature = "std", any(doc, doctest)))]
+pub mod _documentation {
+    #[doc = include_str!("../docs/benchmarks.md")]
+    pub mod benchmarks {}
+
+    #[doc = include_str!("../docs/design.md")]
+    pub mod design {}
+
+    #[cfg(doctest)]
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
+}
+
 pub mod cadence;
 #[cfg(feature = "std")]
 pub mod clock;
@@ -103,17 +117,3 @@ mod sys;
 pub mod tick;
 pub mod time;
 pub mod wheel;
-
-/// Longer texts, kept beside the code so that their examples are tested.
-#[cfg(all(feature = "std", any(doc, doctest)))]
-pub mod _documentation {
-    #[doc = include_str!("../docs/design.md")]
-    pub mod design {}
-
-    #[doc = include_str!("../docs/benchmarks.md")]
-    pub mod benchmarks {}
-}
-
-#[cfg(all(feature = "std", doctest))]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
