@@ -69,7 +69,7 @@
 //!
 //! * No timer fires before its deadline: [`time`], [`wheel`](wheel#contract).
 //! * Order of ticks, and of arming within a tick, with one exception: [`wheel`](wheel#contract).
-//! * Arming, moving and cancelling are O(1), and no call does the work of many: [`wheel`](wheel#costs).
+//! * Arming, moving and cancelling are O(1), and a call pays for a bounded part of the housekeeping: [`wheel`](wheel#costs).
 //! * A stale key is answered with `None`, for ever: [`wheel::TimerKey`].
 //! * What is armed for a tick already reached runs in the next pass, so a pass ends: [`wheel::Advance`].
 //! * Rates are exact after any time; missed periods follow the policy you chose: [`cadence`].
