@@ -61,7 +61,7 @@ mod advance;
 mod check;
 mod key;
 #[cfg(any(test, fuzzing))]
-mod model;
+pub(crate) mod model;
 mod slab;
 mod slots;
 
