@@ -117,3 +117,13 @@ mod sys;
 pub mod tick;
 pub mod time;
 pub mod wheel;
+
+/// Bodies for fuzzing that need what is private; see `fuzz/`.
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzz {
+    /// Runs the script that the bytes spell on a wheel and its oracle; panics where they differ.
+    pub fn wheel(data: &[u8]) {
+        crate::wheel::model::Script::decode(data).run();
+    }
+}

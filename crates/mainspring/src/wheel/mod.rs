@@ -61,7 +61,7 @@ mod blocks;
 mod check;
 mod key;
 #[cfg(any(test, fuzzing))]
-mod model;
+pub(crate) mod model;
 mod slab;
 mod slots;
 mod sweep;
