@@ -84,9 +84,9 @@ use slots::{OVERDUE, Slots};
 ///
 /// let mut wheel = Wheel::new(Tick(0));
 /// let tea = wheel.insert(Tick(180), "tea is ready");
-/// let call = wheel.insert(Tick(60), "call back");
-/// wheel.reschedule(call, Tick(90));
+/// let call = wheel.insert(Tick(90), "call back");
 /// assert_eq!(wheel.next_wake(), Some(Tick(90)));
+/// assert!(wheel.reschedule(call, Tick(95)));
 ///
 /// let mut pass = wheel.advance(Tick(100));
 /// while let Some(expired) = pass.next() {
