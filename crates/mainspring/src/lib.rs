@@ -116,6 +116,7 @@ mod sys;
 #[cfg(feature = "std")]
 pub mod tick;
 pub mod time;
+pub mod timers;
 pub mod wheel;
 
 /// Bodies for fuzzing that need what is private; see `fuzz/`.

@@ -20,11 +20,23 @@ use core::fmt;
 ///   zero delay cannot keep a pass from ending.
 #[must_use = "a pass fires nothing until `next` is called"]
 pub struct Advance<'w, T> {
-    pub(super) wheel: &'w mut Wheel<T>,
+    wheel: &'w mut Wheel<T>,
+    state: PassState,
+}
+
+/// How far a pass is. It holds no borrow, for those who keep a wheel inside and lend themselves.
+#[derive(Debug)]
+pub(crate) struct PassState {
     /// The tick to get to.
     pub(super) to: u64,
     /// The tick up to which the work of opening blocks has been paid for.
     pub(super) from: u64,
+}
+
+impl<'w, T> Advance<'w, T> {
+    pub(super) fn new(wheel: &'w mut Wheel<T>, now: Tick) -> Self {
+        Self { state: wheel.begin_pass(now), wheel }
+    }
 }
 
 impl<T> Advance<'_, T> {
@@ -35,7 +47,7 @@ impl<T> Advance<'_, T> {
     #[allow(clippy::should_implement_trait)] // it lends
     #[inline]
     pub fn next(&mut self) -> Option<Expired<'_, T>> {
-        let index = self.wheel.next_due(self.to, &mut self.from)?;
+        let index = self.wheel.next_due(&mut self.state)?;
         Some(Expired { wheel: self.wheel, index })
     }
 
@@ -76,7 +88,7 @@ impl<T> Advance<'_, T> {
 
 impl<T> fmt::Debug for Advance<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Advance").field("to", &self.to).field("wheel", &self.wheel).finish()
+        f.debug_struct("Advance").field("to", &self.state.to).field("wheel", &self.wheel).finish()
     }
 }
 

@@ -66,6 +66,7 @@ mod slab;
 mod slots;
 mod sweep;
 
+pub(crate) use advance::PassState;
 pub use advance::{Advance, Expired};
 pub use key::TimerKey;
 
@@ -222,6 +223,13 @@ impl<T> Wheel<T> {
     /// Nothing happens before [`Advance::next`] is called; see there.
     #[inline]
     pub fn advance(&mut self, now: Tick) -> Advance<'_, T> {
+        Advance::new(self, now)
+    }
+
+    /// [`advance`](Self::advance) for those who keep the wheel inside: what is due comes from
+    /// [`next_in_pass`](Self::next_in_pass).
+    #[inline]
+    pub(crate) fn begin_pass(&mut self, now: Tick) -> PassState {
         let from = self.now;
         if self.is_lent {
             self.end_lent();
@@ -231,7 +239,13 @@ impl<T> Wheel<T> {
             let overdue = self.slots.detach(OVERDUE);
             self.firing.append(overdue, &mut self.slots.blocks);
         }
-        Advance { to: now.0.max(from), from, wheel: self }
+        PassState { to: now.0.max(from), from }
+    }
+
+    /// The next due timer, lent as [`Advance::next`] does: it ends with the call after, if nothing else becomes of it.
+    #[inline]
+    pub(crate) fn next_in_pass(&mut self, pass: &mut PassState) -> Option<TimerKey> {
+        self.next_due(pass).map(|index| self.timers.key(index))
     }
 
     /// No timer fires before this tick; `None` if there is no timer. O(1).
@@ -316,7 +330,7 @@ impl<T> Wheel<T> {
 
     /// The next timer to fire in a pass to `to`.
     #[inline(always)]
-    fn next_due(&mut self, to: u64, from: &mut u64) -> Option<u32> {
+    fn next_due(&mut self, pass: &mut PassState) -> Option<u32> {
         if self.is_lent {
             self.end_lent();
         }
@@ -326,17 +340,17 @@ impl<T> Wheel<T> {
                 self.is_lent = true;
                 next
             }
-            None if self.firing.is_empty() && to < self.horizon => {
-                self.now = to;
+            None if self.firing.is_empty() && pass.to < self.horizon => {
+                self.now = pass.to;
                 None
             }
-            _ => self.search_due(next, to, from),
+            _ => self.search_due(next, pass),
         }
     }
 
     /// [`next_due`](Self::next_due) where it does not lie at hand; `next` has been read.
     #[inline(never)]
-    fn search_due(&mut self, mut next: Option<u32>, to: u64, from: &mut u64) -> Option<u32> {
+    fn search_due(&mut self, mut next: Option<u32>, pass: &mut PassState) -> Option<u32> {
         loop {
             while let Some(index) = next {
                 let deadline = self.timers.hot(index).deadline;
@@ -349,7 +363,7 @@ impl<T> Wheel<T> {
                 next = self.slots.next_in_block(&mut self.firing, &self.timers);
             }
             while !self.slots.next_block(&mut self.firing, &self.timers) {
-                if !self.arrive_at_next_event(to, from) {
+                if !self.arrive_at_next_event(pass) {
                     return None;
                 }
             }
@@ -369,7 +383,8 @@ impl<T> Wheel<T> {
     }
 
     /// Moves on to the next tick at which there is something to do; or, if that is after `to`, to `to`, and `false`.
-    fn arrive_at_next_event(&mut self, to: u64, from: &mut u64) -> bool {
+    fn arrive_at_next_event(&mut self, pass: &mut PassState) -> bool {
+        let to = pass.to;
         if to < self.horizon {
             self.now = to;
             return false;
@@ -383,11 +398,11 @@ impl<T> Wheel<T> {
             return true;
         }
         self.move_to(to);
-        if self.slots.is_pending() && to > *from {
-            self.slots.drain_ahead(to, to - *from, &mut self.timers);
+        if self.slots.is_pending() && to > pass.from {
+            self.slots.drain_ahead(to, to - pass.from, &mut self.timers);
             next = self.slots.next_event(to);
         }
-        *from = to;
+        pass.from = to;
         self.horizon = if self.slots.has_overdue() || self.slots.is_pending() {
             to
         } else {
