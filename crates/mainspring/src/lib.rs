@@ -112,6 +112,10 @@ pub mod _documentation {
 pub mod cadence;
 #[cfg(feature = "std")]
 pub mod clock;
+#[cfg(feature = "std")]
+pub mod scheduler;
+#[cfg(feature = "std")]
+mod sync;
 mod sys;
 #[cfg(feature = "std")]
 pub mod tick;

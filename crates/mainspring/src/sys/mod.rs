@@ -15,6 +15,8 @@ mod counter;
 mod memory;
 #[cfg(feature = "std")]
 mod os_clock;
+#[cfg(feature = "std")]
+mod punctual;
 
 #[cfg(feature = "std")]
 pub(crate) use affinity::{allowed_cpus, pin_to};
@@ -25,3 +27,5 @@ pub(crate) use counter::{counter, counter_is_invariant};
 pub(crate) use memory::{Pages, advise_huge_pages, prefetch};
 #[cfg(feature = "std")]
 pub(crate) use os_clock::{boot_nanos, monotonic_nanos, unix_nanos};
+#[cfg(feature = "std")]
+pub(crate) use punctual::be_punctual;

@@ -152,6 +152,12 @@ impl Plan {
         }
     }
 
+    /// The plan's tolerance, or `default` if it names none.
+    #[must_use]
+    pub fn tolerance_or(&self, default: Duration) -> Duration {
+        self.tolerance.map_or(default, Duration::from_nanos)
+    }
+
     /// Whether it fires more than once.
     #[must_use]
     pub const fn is_periodic(&self) -> bool {

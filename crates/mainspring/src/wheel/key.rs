@@ -15,5 +15,24 @@ pub struct TimerKey {
     pub(super) generation: NonZeroU32,
 }
 
+impl TimerKey {
+    /// The key as one number, which is not zero: to keep it in an atomic, or to hand it through a foreign interface.
+    #[must_use]
+    pub const fn to_bits(self) -> u64 {
+        (self.generation.get() as u64) << 32 | self.index as u64
+    }
+
+    /// The key of [`to_bits`](Self::to_bits); `None` for a number that is none. A number made up names no timer, or one by
+    /// coincidence, to no harm.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation)] // cut in two
+    pub const fn from_bits(bits: u64) -> Option<Self> {
+        match NonZeroU32::new((bits >> 32) as u32) {
+            Some(generation) => Some(Self { index: bits as u32, generation }),
+            None => None,
+        }
+    }
+}
+
 const _: () = assert!(size_of::<TimerKey>() == 8);
 const _: () = assert!(size_of::<Option<TimerKey>>() == 8);
