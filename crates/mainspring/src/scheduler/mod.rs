@@ -164,6 +164,12 @@ pub struct Metrics {
 }
 
 impl Scheduler<Callback> {
+    /// Everything that can be chosen, for schedulers of any kind.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
     /// A scheduler for closures.
     ///
     /// # Errors
@@ -200,12 +206,6 @@ impl Scheduler<Callback> {
 }
 
 impl<T: Send + 'static> Scheduler<T> {
-    /// Everything that can be chosen.
-    #[must_use]
-    pub fn builder() -> Builder {
-        Builder::default()
-    }
-
     /// Arms a timer. A delay counts from this call. O(1); it never blocks on the scheduler's thread.
     ///
     /// # Errors
