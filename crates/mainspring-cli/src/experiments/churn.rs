@@ -406,12 +406,13 @@ impl<C: Candidate> Contestant for Life<C> {
             Op::Reschedule => self.churn(operations, |engine, key, deadline| {
                 lost += u64::from(!engine.reschedule(key, deadline));
             }),
-            Op::CancelInsert => {
-                self.churn(operations, |engine, key, deadline| match engine.cancel(*key) {
-                    Some(value) => *key = engine.insert(deadline, value),
-                    None => lost += 1,
-                })
-            }
+            Op::CancelInsert => self.churn(operations, |engine, key, deadline| {
+                if let Some(value) = engine.cancel(*key) {
+                    *key = engine.insert(deadline, value);
+                } else {
+                    lost += 1;
+                }
+            }),
         }
         let elapsed_ns = cpu.elapsed_ns();
         self.growth += before.growth();
