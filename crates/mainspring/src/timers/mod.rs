@@ -82,11 +82,21 @@ struct Entry<T> {
     period: u64,
     /// The next firing's number.
     number: u64,
-    tolerance: u64,
-    missed: Missed,
-    state: State,
     rare: Option<Box<Rare>>,
+    /// Microseconds.
+    tolerance: u32,
+    /// Periods made up for at most, or [`SKIP`] or [`DELAY`].
+    catch_up: u32,
+    state: State,
 }
+
+// A million timers are 56 MB of these, so what is rare lies elsewhere.
+const _: () = assert!(size_of::<Entry<u64>>() <= 56);
+
+/// [`Missed::Skip`]: of the periods missed, the newest is delivered. It is `CatchUp { at_most: 1 }` by another name.
+const SKIP: u32 = 1;
+/// [`Missed::Delay`]. Nobody catches up with none.
+const DELAY: u32 = 0;
 
 /// What most timers do not need.
 #[derive(Default)]
@@ -434,7 +444,7 @@ impl<T> Timers<T> {
             period: 0,
             number: 1,
             tolerance: 0,
-            missed: plan.missed,
+            catch_up: SKIP,
             state: State::Armed,
             rare: plan.group.map(|group| Box::new(Rare { group: Some(group), ..Rare::default() })),
         };
@@ -456,7 +466,7 @@ impl<T> Timers<T> {
         if entry.tolerance == 0 {
             return first;
         }
-        let end = due.saturating_add(Duration::from_nanos(entry.tolerance));
+        let end = due.saturating_add(Duration::from_micros(entry.tolerance.into()));
         roundest(first, self.resolution.tick_at_or_before(end))
     }
 
@@ -490,14 +500,19 @@ impl<T> Entry<T> {
     /// Takes on a plan, counted from `now`.
     fn follow(&mut self, plan: Plan, now: Instant, resolution: Resolution, default_tolerance: u64) {
         self.nominal = plan.first_deadline(now).as_nanos();
-        self.tolerance = plan.tolerance.unwrap_or(default_tolerance);
+        let mut tolerance = plan.tolerance.unwrap_or(default_tolerance);
         self.period = plan.period;
         if plan.is_periodic() {
             self.period = plan.period.max(resolution.as_nanos().get());
-            self.tolerance = self.tolerance.min(self.period / 2);
+            tolerance = tolerance.min(self.period / 2);
         }
+        self.tolerance = u32::try_from(tolerance / NANOS_PER_MICRO).unwrap_or(u32::MAX);
+        self.catch_up = match plan.missed {
+            Missed::CatchUp { at_most } => at_most.get(),
+            Missed::Skip => SKIP,
+            Missed::Delay => DELAY,
+        };
         self.number = 1;
-        self.missed = plan.missed;
         self.state = State::Armed;
         if self.rare.is_some() || plan.jitter != 0 || plan.overlap != Overlap::Allow {
             let rare = self.rare_mut();
@@ -533,23 +548,21 @@ impl<T> Entry<T> {
     /// Takes the periods due at `now`, by the policy, and moves on to the next deadline.
     fn next_period(&mut self, now: Instant) -> Fired {
         let behind = now.as_nanos().saturating_sub(self.nominal) / self.period;
-        let skipped = match self.missed {
-            Missed::CatchUp { at_most } => (behind + 1).saturating_sub(u64::from(at_most.get())),
-            Missed::Skip => behind,
-            Missed::Delay => 0,
+        // Delay delivers the oldest; the others the newest so many.
+        let skipped = match self.catch_up {
+            DELAY => 0,
+            at_most => behind.saturating_add(1).saturating_sub(u64::from(at_most)),
         };
-        let nominal = self.nominal + skipped * self.period;
+        let nominal = self.nominal + skipped * self.period; // at most now
         let fired = Fired {
             nominal: Instant::from_nanos(nominal),
             actual: now,
-            number: self.number + skipped,
+            number: self.number.saturating_add(skipped),
             missed: skipped,
         };
-        self.number = fired.number + 1;
-        self.nominal = match self.missed {
-            Missed::Delay => now.as_nanos().max(nominal).saturating_add(self.period),
-            Missed::CatchUp { .. } | Missed::Skip => nominal.saturating_add(self.period),
-        };
+        self.number = fired.number.saturating_add(1);
+        let from = if self.catch_up == DELAY { now.as_nanos().max(nominal) } else { nominal };
+        self.nominal = from.saturating_add(self.period);
         fired
     }
 }
@@ -644,6 +657,8 @@ impl<T> Due<'_, T> {
 
 /// The tolerance of timers whose plan names none: at some thousand timers wake-ups are the whole cost.
 pub const DEFAULT_TOLERANCE: Duration = Duration::from_millis(1);
+
+const NANOS_PER_MICRO: u64 = 1_000;
 
 /// Of the ticks from `first` to `last`, the one divisible by the greatest power of two; `first` if there is none.
 ///

@@ -99,7 +99,7 @@ impl Plan {
 
     /// It may fire up to `tolerance` after its deadline, so that timers that are due about the same time share a wake-up.
     /// Zero is exact: as soon as the tick of the deadline is reached. Of a periodic timer's tolerance at most half a
-    /// period is used, so that a shared wake-up never costs a period.
+    /// period is used, so that a shared wake-up never costs a period. Kept in whole microseconds, up to 71 minutes.
     #[must_use]
     pub const fn tolerance(self, tolerance: Duration) -> Self {
         Self { tolerance: Some(saturating_nanos(tolerance)), ..self }
