@@ -114,7 +114,7 @@ enum Message<T> {
 pub type Callback = Box<dyn FnMut(&Fired) + Send>;
 
 /// Why a timer was not taken, with what was to be set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused<T> {
     /// The mailbox is full: too much at once for the scheduler's thread. Try again a little later.
@@ -141,7 +141,17 @@ impl<T> fmt::Display for Refused<T> {
     }
 }
 
-impl<T: fmt::Debug> core::error::Error for Refused<T> {}
+/// Whatever the value is, so that `unwrap` works for closures too.
+impl<T> fmt::Debug for Refused<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full(_) => "Full(..)",
+            Self::Stopped(_) => "Stopped(..)",
+        })
+    }
+}
+
+impl<T> core::error::Error for Refused<T> {}
 
 /// What has happened so far, in plain numbers.
 #[derive(Clone, Debug, Default)]

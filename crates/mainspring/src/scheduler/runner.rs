@@ -40,6 +40,8 @@ pub(super) struct Runner<T> {
     on_panic: Option<PanicHook>,
     messages: Vec<Message<T>>,
     cancelled: Vec<TimerKey>,
+    /// What of the timers' metrics others have been shown.
+    published: [u64; 3],
 }
 
 /// After so many firings the thread looks at its messages and at the clock again.
@@ -54,7 +56,15 @@ impl<T: Send + 'static> Runner<T> {
         on_panic: Option<PanicHook>,
     ) -> Self {
         let timers = Timers::with(shared.clock.now(), resolution, tolerance);
-        Self { shared, timers, dispatch, on_panic, messages: Vec::new(), cancelled: Vec::new() }
+        Self {
+            shared,
+            timers,
+            dispatch,
+            on_panic,
+            messages: Vec::new(),
+            cancelled: Vec::new(),
+            published: [0; 3],
+        }
     }
 
     /// Until it is stopped; then the values of all that had still to fire.
@@ -172,13 +182,12 @@ impl<T: Send + 'static> Runner<T> {
     /// Brings the figures that others see up to date.
     fn publish(&mut self) {
         self.shared.counts.pending.store(self.timers.len() as u64, Ordering::Relaxed);
-        let mut metrics = lock(&self.shared.metrics);
-        if metrics.fired != self.timers.metrics().fired
-            || metrics.cancelled != self.timers.metrics().cancelled
-        {
-            metrics.clone_from(self.timers.metrics());
+        let mine = self.timers.metrics();
+        let events = [mine.fired, mine.cancelled, mine.missed];
+        if events != self.published {
+            self.published = events;
+            lock(&self.shared.metrics).clone_from(mine);
         }
-        drop(metrics);
         if let Dispatch::Pool(pool) = &self.dispatch {
             for payload in pool.panics() {
                 self.shared.counts.panicked.fetch_add(1, Ordering::Relaxed);

@@ -42,13 +42,16 @@
 //! * **Everything has a bound**: cancelled timers hold no memory beyond that of the living ones (see
 //!   [`wheel`](crate::wheel)).
 
+mod entry;
 mod group;
 mod metrics;
+mod pass;
 mod plan;
 
 pub use crate::wheel::TimerKey;
 pub use group::GroupKey;
 pub use metrics::{Histogram, Metrics};
+pub use pass::{Due, Pass};
 pub use plan::{Overlap, Plan};
 
 use alloc::boxed::Box;
@@ -58,7 +61,8 @@ use core::time::Duration;
 
 use crate::cadence::Missed;
 use crate::time::{Instant, Resolution, Tick, saturating_nanos};
-use crate::wheel::{Full, PassState, Wheel};
+use crate::wheel::{Full, Wheel};
+use entry::{Entry, Rare, SKIP, State};
 use group::Groups;
 
 /// Timers with values of type `T`, and the rules of their lives. See the [module](self).
@@ -71,53 +75,6 @@ pub struct Timers<T> {
     metrics: Metrics,
     /// The timer handed out last, until the next one.
     current: Option<TimerKey>,
-}
-
-/// A timer's value and what it takes to find its next deadline.
-struct Entry<T> {
-    value: T,
-    /// The next firing's nominal time in nanoseconds; while the timer is paused, the time that was left.
-    nominal: u64,
-    /// Nanoseconds; 0 for a timer that fires once.
-    period: u64,
-    /// The next firing's number.
-    number: u64,
-    rare: Option<Box<Rare>>,
-    /// Microseconds.
-    tolerance: u32,
-    /// Periods made up for at most, or [`SKIP`] or [`DELAY`].
-    catch_up: u32,
-    state: State,
-}
-
-// A million timers are 56 MB of these, so what is rare lies elsewhere.
-const _: () = assert!(size_of::<Entry<u64>>() <= 56);
-
-/// [`Missed::Skip`]: of the periods missed, the newest is delivered. It is `CatchUp { at_most: 1 }` by another name.
-const SKIP: u32 = 1;
-/// [`Missed::Delay`]. Nobody catches up with none.
-const DELAY: u32 = 0;
-
-/// What most timers do not need.
-#[derive(Default)]
-struct Rare {
-    jitter: u64,
-    group: Option<GroupKey>,
-    overlap: Overlap,
-    /// Callbacks running elsewhere.
-    running: u32,
-    /// A firing that waits for them.
-    queued: Option<Fired>,
-    /// Periods left out since the last firing because of them.
-    swallowed: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Armed,
-    Paused,
-    /// Has fired for the last time, and lives only until its callback ends.
-    Last,
 }
 
 /// What a callback is told.
@@ -496,169 +453,8 @@ impl<T> Timers<T> {
     }
 }
 
-impl<T> Entry<T> {
-    /// Takes on a plan, counted from `now`.
-    fn follow(&mut self, plan: Plan, now: Instant, resolution: Resolution, default_tolerance: u64) {
-        self.nominal = plan.first_deadline(now).as_nanos();
-        let mut tolerance = plan.tolerance.unwrap_or(default_tolerance);
-        self.period = plan.period;
-        if plan.is_periodic() {
-            self.period = plan.period.max(resolution.as_nanos().get());
-            tolerance = tolerance.min(self.period / 2);
-        }
-        self.tolerance = u32::try_from(tolerance / NANOS_PER_MICRO).unwrap_or(u32::MAX);
-        self.catch_up = match plan.missed {
-            Missed::CatchUp { at_most } => at_most.get(),
-            Missed::Skip => SKIP,
-            Missed::Delay => DELAY,
-        };
-        self.number = 1;
-        self.state = State::Armed;
-        if self.rare.is_some() || plan.jitter != 0 || plan.overlap != Overlap::Allow {
-            let rare = self.rare_mut();
-            (rare.jitter, rare.overlap) = (plan.jitter, plan.overlap);
-            (rare.queued, rare.swallowed) = (None, 0);
-        }
-    }
-
-    fn rare_mut(&mut self) -> &mut Rare {
-        self.rare.get_or_insert_default()
-    }
-
-    /// Callbacks running elsewhere.
-    fn running(&self) -> u32 {
-        self.rare.as_ref().map_or(0, |rare| rare.running)
-    }
-
-    /// How far jitter moves the next firing.
-    fn shift(&self) -> u64 {
-        let jitter = self.rare.as_ref().map_or(0, |rare| rare.jitter);
-        if jitter == 0 {
-            return 0;
-        }
-        // A hash of what differs between timers and between firings (the finalizer of splitmix64).
-        let mut hash = self.nominal ^ self.number.rotate_left(32) ^ 0x9e37_79b9_7f4a_7c15;
-        hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        hash ^= hash >> 31;
-        let scaled = (u128::from(hash) * (u128::from(jitter) + 1)) >> u64::BITS;
-        u64::try_from(scaled).unwrap_or(jitter)
-    }
-
-    /// Takes the periods due at `now`, by the policy, and moves on to the next deadline.
-    fn next_period(&mut self, now: Instant) -> Fired {
-        let behind = now.as_nanos().saturating_sub(self.nominal) / self.period;
-        // Delay delivers the oldest; the others the newest so many.
-        let skipped = match self.catch_up {
-            DELAY => 0,
-            at_most => behind.saturating_add(1).saturating_sub(u64::from(at_most)),
-        };
-        let nominal = self.nominal + skipped * self.period; // at most now
-        let fired = Fired {
-            nominal: Instant::from_nanos(nominal),
-            actual: now,
-            number: self.number.saturating_add(skipped),
-            missed: skipped,
-        };
-        self.number = fired.number.saturating_add(1);
-        let from = if self.catch_up == DELAY { now.as_nanos().max(nominal) } else { nominal };
-        self.nominal = from.saturating_add(self.period);
-        fired
-    }
-}
-
-/// A pass over the timers that are due, made by [`Timers::poll`].
-///
-/// Stop calling [`next`](Self::next) whenever the work budget is used up: the rest stays due, and is first in the next
-/// pass.
-pub struct Pass<'t, T> {
-    timers: &'t mut Timers<T>,
-    state: PassState,
-    now: Instant,
-}
-
-impl<T> Pass<'_, T> {
-    /// The next firing. The timer handed out before has ended with this, if it was its last. O(1) each.
-    #[allow(clippy::should_implement_trait)] // it lends
-    pub fn next(&mut self) -> Option<Due<'_, T>> {
-        self.timers.end_current();
-        loop {
-            let key = self.timers.wheel.next_in_pass(&mut self.state)?;
-            if let Some(fired) = self.timers.fire(key, self.now) {
-                self.timers.metrics.handed_out(&fired);
-                self.timers.current = Some(key);
-                return Some(Due { timers: self.timers, key, fired });
-            }
-        }
-    }
-
-    /// The timers, to use between two firings.
-    pub fn timers(&mut self) -> &mut Timers<T> {
-        self.timers
-    }
-
-    /// The time of the pass.
-    #[must_use]
-    pub fn now(&self) -> Instant {
-        self.now
-    }
-}
-
-/// A firing, lent by [`Pass::next`].
-pub struct Due<'p, T> {
-    timers: &'p mut Timers<T>,
-    key: TimerKey,
-    fired: Fired,
-}
-
-impl<T> Due<'_, T> {
-    /// The timer's key. Of a timer that fires once it is stale after this firing.
-    #[must_use]
-    pub fn key(&self) -> TimerKey {
-        self.key
-    }
-
-    /// What a callback is told.
-    #[must_use]
-    pub fn fired(&self) -> Fired {
-        self.fired
-    }
-
-    /// The timer's value.
-    #[must_use]
-    #[allow(clippy::missing_panics_doc)] // cannot happen: the timer is lent
-    pub fn value(&self) -> &T {
-        self.timers.value(self.key).expect("a lent timer has a value")
-    }
-
-    /// The timer's value, to change.
-    #[must_use]
-    #[allow(clippy::missing_panics_doc)] // cannot happen: the timer is lent
-    pub fn value_mut(&mut self) -> &mut T {
-        self.timers.value_mut(self.key).expect("a lent timer has a value")
-    }
-
-    /// Ends the timer with this firing and returns its value.
-    #[must_use]
-    #[allow(clippy::missing_panics_doc)] // cannot happen: the timer is lent
-    pub fn into_value(self) -> T {
-        self.timers.current = None;
-        let entry = self.timers.wheel.cancel(self.key).expect("a lent timer has a value");
-        self.timers.left(&entry);
-        entry.value
-    }
-
-    /// Whether the timer fires again.
-    #[must_use]
-    pub fn is_periodic(&self) -> bool {
-        self.timers.wheel.value(self.key).is_some_and(|entry| entry.state != State::Last)
-    }
-}
-
 /// The tolerance of timers whose plan names none: at some thousand timers wake-ups are the whole cost.
 pub const DEFAULT_TOLERANCE: Duration = Duration::from_millis(1);
-
-const NANOS_PER_MICRO: u64 = 1_000;
 
 /// Of the ticks from `first` to `last`, the one divisible by the greatest power of two; `first` if there is none.
 ///
@@ -678,21 +474,6 @@ impl<T> fmt::Debug for Timers<T> {
         f.debug_struct("Timers")
             .field("len", &self.len())
             .field("next_wake", &self.next_wake())
-            .finish_non_exhaustive()
-    }
-}
-
-impl<T> fmt::Debug for Pass<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pass").field("now", &self.now).field("timers", &self.timers).finish()
-    }
-}
-
-impl<T> fmt::Debug for Due<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Due")
-            .field("key", &self.key)
-            .field("fired", &self.fired)
             .finish_non_exhaustive()
     }
 }
