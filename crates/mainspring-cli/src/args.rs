@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::experiments::{churn, ticks};
+use crate::experiments::{churn, ticks, timers};
 use crate::{engines, exit};
 
 /// Measures what timers, clocks and ticks cost on this machine.
@@ -78,6 +78,9 @@ pub(crate) enum Experiment {
     Clocks(Clocks),
     Churn(Churn),
     Fire(Fire),
+    Timers(Timers),
+    Handoff(Handoff),
+    Idle(Idle),
 }
 
 /// What timers cost a server's tick rate.
@@ -182,6 +185,56 @@ pub(crate) struct Fire {
 
     #[command(flatten)]
     pub(crate) ground: Ground,
+}
+
+/// Any number of timers on one thread.
+///
+/// N repeating timers are created, their first deadlines and periods uniform within five seconds, and run for a while:
+/// how long creating them took, what they cost the processor, whether all fired that were due, and how late. A timer may
+/// be as late as the tolerance, so that it shares a wake-up with others.
+///
+/// Every combination of the lists below is run; a thread for each timer once only, as threads know no tolerance.
+#[derive(Args, Debug)]
+pub(crate) struct Timers {
+    /// What runs the timers [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "ENGINE,..")]
+    pub(crate) engine: Option<Vec<timers::Engine>>,
+
+    /// Timers; k and M are thousands and millions [default: 100,10k,1M]
+    #[arg(long, value_delimiter = ',', value_name = "N,..")]
+    pub(crate) count: Option<Vec<Count>>,
+
+    /// Microseconds by which a timer may be late [default: 1000,0]
+    #[arg(long, value_delimiter = ',', value_name = "US,..")]
+    pub(crate) tolerance: Option<Vec<Count>>,
+
+    /// Seconds to run [default: 10]
+    #[arg(long, value_name = "N")]
+    pub(crate) seconds: Option<Count>,
+}
+
+/// What it costs other threads to arm and cancel timers.
+///
+/// Each thread arms timers and cancels most of them before they are due, as servers do with timeouts.
+#[derive(Args, Debug)]
+pub(crate) struct Handoff {
+    /// Threads that do so at the same time [default: 1,2,4,8]
+    #[arg(long, value_delimiter = ',', value_name = "N,..")]
+    pub(crate) threads: Option<Vec<Count>>,
+
+    /// Timers that each thread arms, in each of five rounds [default: 2M]
+    #[arg(long, value_name = "N")]
+    pub(crate) pairs: Option<Count>,
+}
+
+/// What a scheduler costs that has nothing to do.
+///
+/// One timer is armed; wake-ups and processor time are counted until it fires.
+#[derive(Args, Debug)]
+pub(crate) struct Idle {
+    /// Seconds until the timer [default: 10]
+    #[arg(long, value_name = "N")]
+    pub(crate) seconds: Option<Count>,
 }
 
 /// What the engines of `churn` and `fire` stand on.

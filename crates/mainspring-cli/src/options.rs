@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use crate::args::{self, Count};
 use crate::exit::Failure;
-use crate::experiments::{AnyExperiment, Experiment as _, churn, clocks, fire, ticks};
+use crate::experiments::{
+    AnyExperiment, Experiment as _, churn, clocks, fire, handoff, idle, ticks, timers,
+};
 
 /// What the program is to do.
 #[derive(Debug)]
@@ -56,11 +58,17 @@ fn bench_options(bench: args::Bench) -> Result<Bench, Failure> {
         Some(args::Experiment::Clocks(clocks)) => vec![Box::new(clocks_plan(&clocks)?)],
         Some(args::Experiment::Churn(churn)) => vec![Box::new(churn_plan(churn)?)],
         Some(args::Experiment::Fire(fire)) => vec![Box::new(fire_plan(fire)?)],
+        Some(args::Experiment::Timers(timers)) => vec![Box::new(timers_plan(timers)?)],
+        Some(args::Experiment::Handoff(handoff)) => vec![Box::new(handoff_plan(handoff)?)],
+        Some(args::Experiment::Idle(idle)) => vec![Box::new(idle_plan(&idle)?)],
         None if bench.full => vec![
             Box::new(ticks::Plan::full()),
             Box::new(clocks::Plan::full()),
             Box::new(churn::Plan::full()),
             Box::new(fire::Plan::full()),
+            Box::new(timers::Plan::full()),
+            Box::new(handoff::Plan::full()),
+            Box::new(idle::Plan::full()),
         ],
         // The quickest first: something to read within seconds.
         None => vec![
@@ -68,6 +76,9 @@ fn bench_options(bench: args::Bench) -> Result<Bench, Failure> {
             Box::new(ticks::Plan::quick()),
             Box::new(churn::Plan::quick()),
             Box::new(fire::Plan::quick()),
+            Box::new(timers::Plan::quick()),
+            Box::new(handoff::Plan::quick()),
+            Box::new(idle::Plan::quick()),
         ],
     };
     Ok(Bench { experiments, announce: bench.full, seed: bench.seed, output: output(bench.output) })
@@ -140,6 +151,28 @@ fn fire_plan(raw: args::Fire) -> Result<fire::Plan, Failure> {
         many("--resolution-ns", raw.ground.resolution_ns, 1..=1_000_000)?,
     );
     plan.huge_pages &= !raw.ground.no_huge_pages;
+    Ok(plan)
+}
+
+fn timers_plan(raw: args::Timers) -> Result<timers::Plan, Failure> {
+    let mut plan = timers::Plan::full();
+    put(&mut plan.engines, raw.engine.map(distinct));
+    put(&mut plan.counts, many("--count", raw.count, 1..=MOST_TIMERS)?);
+    put(&mut plan.tolerances_us, many("--tolerance", raw.tolerance, 0..=1_000_000)?);
+    put(&mut plan.seconds, maybe("--seconds", raw.seconds, 1..=3600)?);
+    Ok(plan)
+}
+
+fn handoff_plan(raw: args::Handoff) -> Result<handoff::Plan, Failure> {
+    let mut plan = handoff::Plan::full();
+    put(&mut plan.threads, many("--threads", raw.threads, 1..=256)?);
+    put(&mut plan.pairs, maybe("--pairs", raw.pairs, 1..=100_000_000)?);
+    Ok(plan)
+}
+
+fn idle_plan(raw: &args::Idle) -> Result<idle::Plan, Failure> {
+    let mut plan = idle::Plan::full();
+    put(&mut plan.seconds, maybe("--seconds", raw.seconds, 1..=3600)?);
     Ok(plan)
 }
 
@@ -274,7 +307,7 @@ mod tests {
         let Options::Bench(bench) = decide("mainspring bench").unwrap() else { panic!() };
         let names: Vec<&str> =
             bench.experiments.iter().map(|experiment| experiment.name()).collect();
-        assert_eq!(names, ["clocks", "ticks", "churn", "fire"]);
+        assert_eq!(names, ["clocks", "ticks", "churn", "fire", "timers", "handoff", "idle"]);
         let estimates: Vec<Duration> =
             bench.experiments.iter().map(|experiment| experiment.estimate()).collect();
         assert!(estimates.iter().sum::<Duration>() < Duration::from_secs(180), "{estimates:?}");

@@ -8,6 +8,9 @@
 use std::io;
 use std::mem::MaybeUninit;
 
+/// The clock of the processor time that the whole process has used.
+pub(crate) const PROCESS_CPUTIME: libc::clockid_t = libc::CLOCK_PROCESS_CPUTIME_ID;
+
 /// Reads the clock `id` as a C program would, in nanoseconds since its origin. A clock that the kernel does not know
 /// reads 0; [`has_clock`] tells.
 #[inline]

@@ -3,7 +3,10 @@
 pub(crate) mod churn;
 pub(crate) mod clocks;
 pub(crate) mod fire;
+pub(crate) mod handoff;
+pub(crate) mod idle;
 pub(crate) mod ticks;
+pub(crate) mod timers;
 
 use std::time::Duration;
 
