@@ -145,8 +145,9 @@ impl Resolution {
     /// One tick is one nanosecond.
     pub const NANOSECOND: Self = Self::from_shift(0);
 
-    /// One tick is 2^15 ns (32.8 us): fine enough for an OS timer, and a shift to convert.
-    pub const FINE: Self = Self::from_shift(15);
+    /// 32 ticks are one millisecond: fine enough for a timer of the operating system, and a millisecond of tolerance is
+    /// a power of two of them.
+    pub const FINE: Self = Self::from_nanos(NonZeroU64::new(31_250).unwrap());
 
     /// One tick is one millisecond.
     pub const MILLISECOND: Self = Self::from_nanos(NonZeroU64::new(1_000_000).unwrap());

@@ -178,11 +178,10 @@ impl Plan {
         memory::release_freed();
         let before = (memory::Usage::now(), threads());
         let tally = Arc::new(Tally::default());
-        let begin = Monotonic.now();
+        let mut armed_at = Vec::with_capacity(count as usize / MARK + 2);
         let watch = Stopwatch::start();
-        let (running, armed) = start(engine, count, tolerance_us, seed, &tally)?;
+        let (running, armed) = start(engine, count, tolerance_us, seed, &tally, &mut armed_at)?;
         let create = watch.elapsed();
-        let created = Monotonic.now();
 
         let cpu = process_cpu_ns();
         let measured = Stopwatch::start();
@@ -208,7 +207,7 @@ impl Plan {
             create_ms: create.as_secs_f64() * 1e3,
             cpu_percent: cpu_ns as f64 / elapsed_ns as f64 * 100.0,
             fired,
-            expected: expected(seed, armed, begin, created, end),
+            expected: expected(seed, armed, &armed_at, end),
             late_us_p50: micros(0.5),
             late_us_p99: micros(0.99),
             late_us_p999: micros(0.999),
@@ -258,15 +257,12 @@ fn workload(seed: u64, count: u32) -> impl Iterator<Item = (Duration, Duration, 
     })
 }
 
-/// The expirations on the ideal grid until `end`, of timers armed evenly between `begin` and `created`.
-fn expected(seed: u64, armed: u32, begin: Instant, created: Instant, end: Instant) -> u64 {
-    let create = created.saturating_duration_since(begin);
-    let total = end.saturating_duration_since(begin);
+/// The expirations on the ideal grid until `end`, of timers armed at the time of their mark.
+fn expected(seed: u64, armed: u32, armed_at: &[Instant], end: Instant) -> u64 {
     workload(seed, armed)
         .enumerate()
         .map(|(index, (due, period, _))| {
-            let at = create.mul_f64(index as f64 / f64::from(armed));
-            expirations(total.saturating_sub(at), due, period)
+            expirations(end.saturating_duration_since(armed_at[index / MARK]), due, period)
         })
         .sum()
 }
@@ -306,7 +302,15 @@ fn start(
     tolerance_us: u32,
     seed: u64,
     tally: &Arc<Tally>,
+    armed_at: &mut Vec<Instant>,
 ) -> Result<(Running, u32)> {
+    let mut index = 0;
+    let mut mark = || {
+        if index % MARK == 0 {
+            armed_at.push(Monotonic.now());
+        }
+        index += 1;
+    };
     let builder = || Scheduler::builder().tolerance(Duration::from_micros(tolerance_us.into()));
     let missed = Missed::CatchUp { at_most: NonZeroU32::new(1_000).expect("not zero") };
     let tally = Arc::clone(tally);
@@ -315,6 +319,7 @@ fn start(
             let scheduler = builder()
                 .start(move |fired, &mut is_sampled: &mut bool| tally.count(fired, is_sampled))?;
             for (due, period, is_sampled) in workload(seed, count) {
+                mark();
                 arm(&scheduler, TimerPlan::every(due, period, missed), is_sampled)?;
             }
             Ok((Running::Sink(scheduler), count))
@@ -322,6 +327,7 @@ fn start(
         Engine::Closures => {
             let scheduler = builder().closures()?;
             for (due, period, is_sampled) in workload(seed, count) {
+                mark();
                 let tally = Arc::clone(&tally);
                 let callback: Callback =
                     Box::new(move |fired: &Fired| tally.count(fired, is_sampled));
@@ -333,6 +339,7 @@ fn start(
             let stop = Arc::new(AtomicBool::new(false));
             let mut threads = Vec::new();
             for (due, period, is_sampled) in workload(seed, count).take(most_threads()) {
+                mark();
                 let (stop, tally) = (Arc::clone(&stop), Arc::clone(&tally));
                 let run = move || one_thread(&stop, &tally, due, period, is_sampled);
                 match thread::Builder::new().stack_size(STACK_BYTES).spawn(run) {
@@ -410,6 +417,8 @@ fn threads() -> u64 {
     line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
 }
 
+/// The clock is read once for so many timers that are armed.
+const MARK: usize = 256;
 /// First deadlines and periods lie below this.
 const SPAN_MS: u32 = 5_000;
 const MOST_THREADS: usize = 20_000;

@@ -47,7 +47,7 @@ impl Default for Builder {
             clock: None,
             resolution: Resolution::FINE,
             tolerance: DEFAULT_TOLERANCE,
-            mailbox: 1 << 16,
+            mailbox: 1 << 14,
             name: "mainspring".into(),
             on_panic: None,
         }
@@ -61,7 +61,7 @@ impl Builder {
         Self { clock: Some(Box::new(clock)), ..self }
     }
 
-    /// The length of a tick; 33 us by default.
+    /// The length of a tick; [`Resolution::FINE`], 31 us, by default.
     #[must_use]
     pub fn resolution(self, resolution: Resolution) -> Self {
         Self { resolution, ..self }
@@ -73,7 +73,7 @@ impl Builder {
         Self { tolerance, ..self }
     }
 
-    /// How many messages wait for the thread at most before [`Refused::Full`](super::Refused::Full); 65,536 by default.
+    /// How many messages wait for the thread at most before [`Refused::Full`](super::Refused::Full); 16,384 by default.
     /// Up to eight threads have so many each.
     #[must_use]
     pub fn mailbox(self, messages: usize) -> Self {

@@ -11,12 +11,12 @@
 //! * Cancelled keys need no room that could be refused: a timer is cancelled once, so there are no more of them than
 //!   timers.
 //! * **Parking.** The thread announces until when it means to sleep, then looks whether anything has come; a sender puts
-//!   its message in, then looks whether the thread sleeps too long for it. Both looks are sequentially consistent, so one
-//!   of the two sees the other.
+//!   its message in, then looks whether the thread sleeps too long for it. A fence stands before both looks, so one of the
+//!   two sees the other.
 
 use alloc::vec::Vec;
 
-use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sync::{Condvar, Mutex, lock};
 use crate::timers::TimerKey;
 
@@ -122,6 +122,7 @@ impl<M> Mailbox<M> {
             shard.len.fetch_add(1, Ordering::SeqCst);
             inside.messages.len()
         };
+        fence(Ordering::SeqCst); // the message, then the look
         let asleep_until = self.asleep_until.load(Ordering::SeqCst);
         if asleep_until != AWAKE && (by < asleep_until || len == self.capacity.div_ceil(2)) {
             self.wake();
@@ -190,6 +191,7 @@ impl<M> Mailbox<M> {
         wait: impl FnOnce(&Condvar, crate::sync::MutexGuard<'_, bool>),
     ) {
         self.asleep_until.store(until.max(AWAKE + 1), Ordering::SeqCst);
+        fence(Ordering::SeqCst); // the announcement, then the look
         let nothing_came = !self.is_stopped()
             && lock(&self.own).is_empty()
             && self.shards.iter().all(|shard| shard.len.load(Ordering::SeqCst) == 0);

@@ -35,6 +35,8 @@
 
 mod builder;
 mod handle;
+#[cfg(all(test, mainspring_loom))]
+mod interleavings;
 mod mailbox;
 mod pool;
 mod runner;
@@ -272,7 +274,7 @@ impl<T: Send + 'static> Scheduler<T> {
         self.shared.clock.now()
     }
 
-    /// What has happened so far. Counts are brought up to date at the end of each pass of the thread.
+    /// What has happened so far, up to 10 ms ago.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         let counts = &self.shared.counts;

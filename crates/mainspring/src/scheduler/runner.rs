@@ -40,9 +40,15 @@ pub(super) struct Runner<T> {
     on_panic: Option<PanicHook>,
     messages: Vec<Message<T>>,
     cancelled: Vec<TimerKey>,
-    /// What of the timers' metrics others have been shown.
-    published: [u64; 3],
+    /// When others were shown the timers' metrics.
+    published_at: Instant,
 }
+
+/// How old the figures may be that others see.
+const PUBLISH_EVERY: Duration = Duration::from_millis(10);
+
+/// Room for messages that is kept while there are none.
+const MESSAGES_KEPT: usize = 1024;
 
 /// After so many firings the thread looks at its messages and at the clock again.
 const FIRINGS_PER_PASS: usize = 4096;
@@ -63,7 +69,7 @@ impl<T: Send + 'static> Runner<T> {
             on_panic,
             messages: Vec::new(),
             cancelled: Vec::new(),
-            published: [0; 3],
+            published_at: Instant::ORIGIN,
         }
     }
 
@@ -74,8 +80,11 @@ impl<T: Send + 'static> Runner<T> {
             self.take_messages();
             let now = self.shared.clock.now();
             let is_done = self.fire(now);
-            self.publish();
+            self.publish(now);
             if is_done {
+                if self.messages.capacity() > MESSAGES_KEPT {
+                    self.messages = Vec::new(); // a burst is over
+                }
                 self.sleep(now);
             }
         }
@@ -180,13 +189,14 @@ impl<T: Send + 'static> Runner<T> {
     }
 
     /// Brings the figures that others see up to date.
-    fn publish(&mut self) {
+    fn publish(&mut self, now: Instant) {
         self.shared.counts.pending.store(self.timers.len() as u64, Ordering::Relaxed);
-        let mine = self.timers.metrics();
-        let events = [mine.fired, mine.cancelled, mine.missed];
-        if events != self.published {
-            self.published = events;
-            lock(&self.shared.metrics).clone_from(mine);
+        // Copied now and then, and before a longer sleep: it is kilobytes that the thread does not touch otherwise.
+        let sleeps_long =
+            self.timers.next_wake().is_none_or(|wake| wake > now.saturating_add(PUBLISH_EVERY));
+        if sleeps_long || now >= self.published_at.saturating_add(PUBLISH_EVERY) {
+            self.published_at = now;
+            lock(&self.shared.metrics).clone_from(self.timers.metrics());
         }
         if let Dispatch::Pool(pool) = &self.dispatch {
             for payload in pool.panics() {
@@ -228,7 +238,7 @@ impl<T: Send + 'static> Runner<T> {
         }
         self.shared.mailbox.close();
         self.take_messages();
-        self.publish();
+        self.publish(Instant::MAX);
         let mut values = Vec::with_capacity(self.timers.len());
         for task in self.timers.drain() {
             // The handles' answer from here on: prevented. What had been cancelled before is not handed back.

@@ -63,18 +63,20 @@ impl<T> Entry<T> {
         default_tolerance: u64,
     ) {
         self.nominal = plan.first_deadline(now).as_nanos();
-        let mut tolerance = plan.tolerance.unwrap_or(default_tolerance);
-        self.period = plan.period;
-        if plan.is_periodic() {
-            self.period = plan.period.max(resolution.as_nanos().get());
-            tolerance = tolerance.min(self.period / 2);
-        }
-        self.tolerance = u32::try_from(tolerance / NANOS_PER_MICRO).unwrap_or(u32::MAX);
         self.catch_up = match plan.missed {
             Missed::CatchUp { at_most } => at_most.get(),
             Missed::Skip => SKIP,
             Missed::Delay => DELAY,
         };
+        let mut tolerance = plan.tolerance.unwrap_or(default_tolerance);
+        self.period = plan.period;
+        if plan.is_periodic() {
+            self.period = plan.period.max(resolution.as_nanos().get());
+            // Whoever catches up loses nothing if two periods share a wake-up.
+            let most = if self.catch_up >= 2 { self.period } else { self.period / 2 };
+            tolerance = tolerance.min(most);
+        }
+        self.tolerance = u32::try_from(tolerance / NANOS_PER_MICRO).unwrap_or(u32::MAX);
         self.number = 1;
         self.state = State::Armed;
         if self.rare.is_some() || plan.jitter != 0 || plan.overlap != Overlap::Allow {

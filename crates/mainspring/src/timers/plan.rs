@@ -98,8 +98,10 @@ impl Plan {
     }
 
     /// It may fire up to `tolerance` after its deadline, so that timers that are due about the same time share a wake-up.
-    /// Zero is exact: as soon as the tick of the deadline is reached. Of a periodic timer's tolerance at most half a
-    /// period is used, so that a shared wake-up never costs a period. Kept in whole microseconds, up to 71 minutes.
+    /// Zero is exact: as soon as the tick of the deadline is reached.
+    ///
+    /// Of a periodic timer's tolerance at most half a period is used, or a whole one if it catches up with two missed
+    /// periods or more: a shared wake-up never costs a period. Kept in whole microseconds, up to 71 minutes.
     #[must_use]
     pub const fn tolerance(self, tolerance: Duration) -> Self {
         Self { tolerance: Some(saturating_nanos(tolerance)), ..self }
