@@ -60,7 +60,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::cadence::Missed;
-use crate::time::{Instant, Resolution, Tick, saturating_nanos};
+use crate::time::{Clock, Instant, ManualClock, Resolution, Tick, saturating_nanos};
 use crate::wheel::{Full, Wheel};
 use entry::{Entry, Rare, SKIP, State};
 use group::Groups;
@@ -293,6 +293,48 @@ impl<T> Timers<T> {
         self.end_current();
         let state = self.wheel.begin_pass(self.resolution.tick_at_or_before(now));
         Pass { timers: self, state, now }
+    }
+
+    /// Lets virtual time run until `until`, from one wake-up to the next: every period fires in order, none is missed, and
+    /// the clock stands at each firing's time while `callback` runs.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use mainspring::cadence::Missed;
+    /// use mainspring::time::{Clock, Instant, ManualClock};
+    /// use mainspring::timers::{Plan, Timers};
+    ///
+    /// let clock = ManualClock::new(Instant::ORIGIN);
+    /// let mut timers = Timers::new(clock.now());
+    /// let hour = Duration::from_secs(3600);
+    /// timers.arm(clock.now(), Plan::every(hour, hour, Missed::Skip).tolerance(Duration::ZERO), "hourly");
+    /// let mut fired = 0;
+    /// timers.run_until(&clock, Instant::ORIGIN.saturating_add(hour * 24), |_, _, told| {
+    ///     fired += 1;
+    ///     assert_eq!((told.number, told.nominal), (fired, Instant::ORIGIN.saturating_add(hour * fired as u32)));
+    ///     assert!(clock.now().saturating_duration_since(told.nominal) < Duration::from_millis(1)); // a tick at most
+    /// });
+    /// assert_eq!(fired, 24);
+    /// ```
+    pub fn run_until(
+        &mut self,
+        clock: &ManualClock,
+        until: Instant,
+        mut callback: impl FnMut(&mut Self, TimerKey, Fired),
+    ) {
+        loop {
+            let wake = self.next_wake().map_or(until, |wake| wake.min(until));
+            clock.advance_to(wake);
+            let mut pass = self.poll(clock.now());
+            while let Some(due) = pass.next() {
+                let (key, fired) = (due.key(), due.fired());
+                callback(pass.timers(), key, fired);
+            }
+            // What was armed for a time already reached is due in one more pass.
+            if clock.now() >= until && self.next_wake().is_none_or(|wake| wake > clock.now()) {
+                return;
+            }
+        }
     }
 
     /// No timer fires before this; `None` if none is armed. It may be sooner than the next firing: a pass then fires
