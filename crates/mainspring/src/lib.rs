@@ -3,7 +3,9 @@
 //!
 //! | you want                                             | use                                        | needs  |
 //! |------------------------------------------------------|--------------------------------------------|--------|
-//! | timers, many, cancelled or moved most of the time    | [`Wheel`](wheel::Wheel)                    | alloc  |
+//! | timers from any thread, with callbacks               | [`Scheduler`](scheduler::Scheduler)        | `std`  |
+//! | timers in a loop of your own, with all their rules   | [`Timers`](timers::Timers)                 | alloc  |
+//! | to hold deadlines and get back what is due           | [`Wheel`](wheel::Wheel)                    | alloc  |
 //! | to know which period of an exact rate is due         | [`Cadence`](cadence::Cadence)              | core   |
 //! | a loop that runs at a fixed rate                     | [`TickLoop`](tick::TickLoop)               | `std`  |
 //! | the time                                             | [`Monotonic`](clock::Monotonic)            | `std`  |
@@ -34,6 +36,10 @@
 //! }
 //! assert!(timeouts.next_wake().is_none());
 //! ```
+//!
+//! **Timers** add the rules of a timer's life to it: exact periods, missed ones, tolerance, pausing, groups. A game loop owns
+//! one and asks it once a tick; see [`timers`]. **The scheduler** is a thread around them, with handles that may be used from
+//! anywhere; see [`scheduler`].
 //!
 //! **A cadence** says which period is due and what became of those that were missed.
 //!
@@ -72,23 +78,26 @@
 //! * Arming, moving and cancelling are O(1), and a call pays for a bounded part of the housekeeping: [`wheel`](wheel#costs).
 //! * A stale key is answered with `None`, for ever: [`wheel::TimerKey`].
 //! * What is armed for a tick already reached runs in the next pass, so a pass ends: [`wheel::Advance`].
-//! * Rates are exact after any time; missed periods follow the policy you chose: [`cadence`].
+//! * Rates and periods are exact after any time; missed ones follow the policy you chose: [`cadence`], [`timers`](timers#rules).
+//! * A cancellation tells the truth, and does not wait: [`scheduler::Cancelled`].
+//! * A full mailbox refuses and hands back; nothing is lost silently: [`scheduler::Refused`].
 //! * Dropped ticks are counted and told: [`tick::TickStats`].
 //! * What a clock costs, and by how much it may be wrong: [`clock`].
 //!
 //! # Features and `no_std`
 //!
 //! `std` is on by default. Without it (`default-features = false`) the crate is `no_std` and needs `alloc`: [`time`],
-//! [`wheel`] and [`cadence`] remain, with the same contracts; memory then comes in smaller pieces and no system is asked for
+//! [`wheel`], [`timers`] and [`cadence`] remain, with the same contracts; memory then comes in smaller pieces and no system is asked for
 //! huge pages. A target needs 64-bit atomics.
 //!
 //! # Threads
 //!
-//! A wheel, a cadence and a loop belong to one thread at a time: their methods take `&mut self`, or run on the calling thread,
-//! and nothing inside locks. They are [`Send`] where their values are. Clocks are shared: every method of every clock takes
-//! `&self` from any thread. The library starts a thread only for [`Tsc::start`](clock::Tsc::start) and
-//! [`Cached::upkeep`](clock::Cached::upkeep), and joins it when the last owner is dropped. It prints nothing, has no global
-//! settings, and catches no panic; a panic in your code during a pass leaves the wheel usable.
+//! A wheel, timers, a cadence and a loop belong to one thread at a time: their methods take `&mut self`, or run on the calling
+//! thread, and nothing inside locks. They are [`Send`] where their values are. Clocks and the scheduler are shared: their
+//! methods take `&self` from any thread. The library starts threads only for a [`scheduler`], for
+//! [`Tsc::start`](clock::Tsc::start) and for [`Cached::upkeep`](clock::Cached::upkeep), and joins them when the last owner is
+//! dropped. It prints nothing and has no global settings. A panic in your code during a pass leaves wheel and timers usable; the
+//! scheduler catches those of its callbacks.
 #![no_std]
 
 extern crate alloc;

@@ -27,7 +27,8 @@
 //!         ControlFlow::Break(())
 //!     }
 //! });
-//! assert_eq!(summary.stats.ticks() + summary.stats.dropped(), 5);
+//! // A stalled machine may have dropped some, and so gone beyond the fifth.
+//! assert!(summary.stats.ticks() + summary.stats.dropped() >= 5);
 //! ```
 
 mod account;

@@ -501,3 +501,48 @@ fn values_of_any_size_and_alignment_are_kept_whole() {
     keeps(|_| ());
     keeps(Box::new);
 }
+
+#[test]
+fn a_key_of_another_wheel_is_an_ordinary_none() {
+    // Vacant records know the generation of their next timer, whose key another wheel may have given out.
+    for rounds in 1..5 {
+        let (mut one, mut other) = (Wheel::new(Tick(0)), Wheel::new(Tick(0)));
+        for _ in 0..rounds {
+            let key = one.insert(Tick(5), 1);
+            one.cancel(key);
+            let key = other.insert(Tick(5), 1);
+            other.cancel(key);
+        }
+        let key = other.insert(Tick(7), 2);
+        assert_eq!((one.cancel(key), one.value(key), one.deadline(key)), (None, None, None));
+        assert!(!one.reschedule(key, Tick(9)) && one.rearm(key, Tick(9), 3).is_err());
+        assert!(one.is_empty());
+    }
+}
+
+#[test]
+fn next_wake_is_exact_for_a_single_timer_wherever_it_lies() {
+    for level in 0..8_u32 {
+        for off in [0, 1, 2, 255, 257] {
+            for start in [0_u64, 255, 65_535, 1 << 40] {
+                let Some(deadline) = (1_u64 << (8 * level)).checked_add(start + off) else {
+                    continue;
+                };
+                let mut wheel = Wheel::new(Tick(start));
+                wheel.insert(Tick(deadline), ());
+                assert_eq!(wheel.next_wake(), Some(Tick(deadline.max(start))));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_wheel_replaced_inside_its_pass_does_not_go_back() {
+    let mut wheel = Wheel::new(Tick(0));
+    wheel.insert(Tick(1), ());
+    let mut pass = wheel.advance(Tick(10));
+    assert!(pass.next().is_some());
+    *pass.wheel() = Wheel::new(Tick(1_000));
+    assert!(pass.next().is_none());
+    assert_eq!(wheel.now(), Tick(1_000));
+}

@@ -101,3 +101,37 @@ fn timers_armed_overdue_and_cancelled_hold_no_memory() {
     assert_eq!(wheel.deadline(kept), Some(Tick(0)));
     assert_eq!(fire(&mut wheel, 1_000), [u64::MAX]);
 }
+
+#[test]
+fn cancelled_timers_hold_no_memory_though_passes_are_not_read() {
+    let _turn = TURN.lock();
+    let mut wheel = Wheel::new(Tick(0));
+    let growth = growth(|| {
+        for value in 0..2 * MILLION {
+            let key = wheel.insert(Tick(0), value);
+            drop(wheel.advance(Tick(100)));
+            assert_eq!(wheel.cancel(key), Some(value));
+        }
+    });
+    assert!(growth < NOTHING_MIB, "{growth} MiB");
+    assert!(wheel.is_empty());
+}
+
+#[test]
+fn a_backlog_served_one_timer_a_pass_holds_no_memory_of_those_cancelled() {
+    let _turn = TURN.lock();
+    let mut wheel = Wheel::new(Tick(0));
+    for value in 0..1_000 {
+        wheel.insert(Tick(0), value);
+    }
+    let growth = growth(|| {
+        for value in 0..MILLION {
+            let cancelled = wheel.insert(Tick(0), value);
+            wheel.insert(Tick(0), value);
+            wheel.cancel(cancelled);
+            assert!(wheel.advance(Tick(100)).next().is_some_and(|timer| timer.remove() < MILLION));
+        }
+    });
+    assert!(growth < NOTHING_MIB, "{growth} MiB");
+    assert_eq!(wheel.len(), 1_000);
+}

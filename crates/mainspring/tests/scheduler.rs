@@ -1,5 +1,6 @@
 //! What the scheduler promises, with real threads. Nothing here depends on a fast or quiet machine: what must happen is
 //! waited for, and what must not happen is prevented from ever happening.
+#![cfg(feature = "std")]
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -341,10 +341,9 @@ impl<T> Timers<T> {
     /// nothing, and the next answer is closer. O(1).
     #[must_use]
     pub fn next_wake(&self) -> Option<Instant> {
-        match self.wheel.next_wake()? {
-            Tick::MAX => None, // nothing but paused timers
-            tick => Some(self.resolution.start_of(tick)),
-        }
+        let wake = self.resolution.start_of(self.wheel.next_wake()?);
+        // Paused timers lie at the end of time, which is never reached.
+        (wake < Instant::MAX).then_some(wake)
     }
 
     /// Timers that have not ended, the paused ones included.

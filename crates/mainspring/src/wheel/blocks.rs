@@ -60,11 +60,17 @@ impl Blocks {
         Self { entries: Segments::new(), slot_of: Segments::new(), fresh: 1, free: 0 }
     }
 
-    /// Makes room for so many entries ahead of use, if blocks are well filled.
-    pub(super) fn try_reserve(&mut self, entries: u32) -> Result<(), OutOfMemory> {
-        let blocks = (entries / CAPACITY).saturating_add(2).min(MAX_BLOCKS);
+    /// Makes room for so many blocks ahead of use.
+    pub(super) fn try_reserve(&mut self, blocks: u32) -> Result<(), OutOfMemory> {
+        let blocks = blocks.min(MAX_BLOCKS);
         self.entries.try_reserve(blocks)?;
         self.slot_of.try_reserve(blocks)
+    }
+
+    /// Makes sure that there is a block to be had.
+    #[inline]
+    pub(super) fn try_reserve_one(&mut self) -> Result<(), OutOfMemory> {
+        if self.free == 0 { self.try_reserve(self.fresh + 1) } else { Ok(()) }
     }
 
     /// An empty block for the chain of `slot`.
@@ -163,16 +169,14 @@ pub(super) struct Chain {
     pub(super) read: u32,
     /// Position of the block's last entry; 0 before the block is entered.
     len: u32,
-    /// The chain's last block.
-    pub(super) last: u32,
     /// What the block holds. (A block out of its slot does not change.)
     entries: [u32; CAPACITY as usize + 1],
 }
 
 impl Chain {
-    /// The chain from block `first` to block `last`, nothing of it read.
-    pub(super) fn new(first: u32, last: u32) -> Self {
-        Self { block: first, last, ..Self::default() }
+    /// The chain that begins with block `first`, nothing of it read.
+    pub(super) fn new(first: u32) -> Self {
+        Self { block: first, ..Self::default() }
     }
 
     #[inline]
@@ -184,20 +188,6 @@ impl Chain {
     #[cfg(any(test, fuzzing))]
     pub(super) fn is_entered(&self) -> bool {
         self.len > 0
-    }
-
-    /// Appends another chain.
-    pub(super) fn append(&mut self, more: Self, blocks: &mut Blocks) {
-        if self.is_empty() {
-            *self = more;
-        } else if !more.is_empty() {
-            let (_, len) = blocks.header(self.last);
-            blocks.set_header(self.last, more.block, len);
-            if self.block == self.last && self.len > 0 {
-                self.next = more.block;
-            }
-            self.last = more.last;
-        }
     }
 
     /// The next entry whose timer stands there, of the block being read.

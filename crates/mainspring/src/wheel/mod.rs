@@ -6,13 +6,13 @@
 //! may be ten timers or ten million.
 //!
 //! **Guaranteed.** A timer never fires before its deadline's tick is reached. Timers fire in order of their ticks and,
-//! within a tick, in the order in which they were armed (inserted, re-armed, or moved to an *earlier* deadline). Any
-//! `u64` tick is a legal deadline. A key is never reused. The memory that cancelled timers hold is bounded by that of
-//! the living ones.
+//! within a tick, in the order in which they were armed: inserted, re-armed, or moved to an earlier deadline. Any `u64`
+//! tick is a legal deadline. A key is never reused. The memory that cancelled timers hold is bounded by that of the living
+//! ones.
 //!
-//! **Not guaranteed.** Nothing fires between two calls of [`Wheel::advance`]. A timer that was moved to a *later*
-//! deadline by [`Wheel::reschedule`] fires at its tick, but at no particular place among the others of that tick, until
-//! it is armed again.
+//! **Not guaranteed.** Nothing fires between two calls of [`Wheel::advance`]. A timer that was moved to a *later* deadline by
+//! [`Wheel::reschedule`] fires at its tick, but at no particular place among the others of that tick, wherever it is moved
+//! after that; re-arming or inserting it gives it a place again.
 //!
 //! # Levels
 //!
@@ -75,7 +75,7 @@ use blocks::Chain;
 use core::error::Error;
 use core::fmt;
 use slab::Slab;
-use slots::{OVERDUE, Slots};
+use slots::{DUE, OVERDUE, Slots};
 
 /// Timers of one resolution on one thread; see the [module](self) for contract and costs.
 ///
@@ -156,7 +156,7 @@ impl<T> Wheel<T> {
     /// [`Full`], with the value, once memory or 2^30 timers are used up.
     #[inline]
     pub fn try_insert(&mut self, deadline: Tick, value: T) -> Result<TimerKey, Full<T>> {
-        if self.timers.len() >= MAX_TIMERS as usize {
+        if self.timers.len() >= MAX_TIMERS as usize || self.slots.try_reserve_one().is_err() {
             return Err(Full(value));
         }
         let key = self.timers.try_insert(value).map_err(Full)?;
@@ -235,9 +235,7 @@ impl<T> Wheel<T> {
             self.end_lent();
         }
         if self.horizon <= from {
-            // What was armed for a tick already reached is due in this pass; what is armed from here on, is not.
-            let overdue = self.slots.detach(OVERDUE);
-            self.firing.append(overdue, &mut self.slots.blocks);
+            self.slots.make_overdue_due();
         }
         PassState { to: now.0.max(from), from }
     }
@@ -341,7 +339,7 @@ impl<T> Wheel<T> {
                 next
             }
             None if self.firing.is_empty() && pass.to < self.horizon => {
-                self.now = pass.to;
+                self.now = self.now.max(pass.to);
                 None
             }
             _ => self.search_due(next, pass),
@@ -363,7 +361,8 @@ impl<T> Wheel<T> {
                 next = self.slots.next_in_block(&mut self.firing, &self.timers);
             }
             while !self.slots.next_block(&mut self.firing, &self.timers) {
-                if !self.arrive_at_next_event(pass) {
+                self.firing = self.slots.detach(DUE);
+                if self.firing.is_empty() && !self.arrive_at_next_event(pass) {
                     return None;
                 }
             }
@@ -384,7 +383,7 @@ impl<T> Wheel<T> {
 
     /// Moves on to the next tick at which there is something to do; or, if that is after `to`, to `to`, and `false`.
     fn arrive_at_next_event(&mut self, pass: &mut PassState) -> bool {
-        let to = pass.to;
+        let to = pass.to.max(self.now);
         if to < self.horizon {
             self.now = to;
             return false;

@@ -203,14 +203,13 @@ impl<T> Slab<T> {
     /// The record that `key` names, if its timer lives.
     #[inline]
     pub(super) fn find(&self, key: TimerKey) -> Option<&Hot> {
-        // The generation of a vacant record belongs to no key that was ever given out.
-        self.records.try_hot(key.index).filter(|hot| hot.generation == key.generation.get())
+        self.records.try_hot(key.index).filter(|hot| hot.is_named_by(key))
     }
 
     /// The record that `key` names, if its timer lives.
     #[inline]
     pub(super) fn find_mut(&mut self, key: TimerKey) -> Option<&mut Hot> {
-        self.records.try_hot_mut(key.index).filter(|hot| hot.generation == key.generation.get())
+        self.records.try_hot_mut(key.index).filter(|hot| hot.is_named_by(key))
     }
 
     #[inline]
@@ -311,6 +310,12 @@ impl<T> Slab<T> {
 }
 
 impl Hot {
+    /// A vacant record has the generation of its next timer, whose key another wheel may have given out.
+    #[inline]
+    fn is_named_by(&self, key: TimerKey) -> bool {
+        self.generation == key.generation.get() && self.place != VACANT
+    }
+
     #[inline]
     fn key(&self, index: u32) -> TimerKey {
         let generation = NonZeroU32::new(self.generation);

@@ -29,11 +29,16 @@ const WORDS: usize = RING / 64;
 /// The bits of a tick inside a block of level 0.
 pub(super) const LOWEST_BLOCK_MASK: u64 = SPAN as u64 - 1;
 
-/// The slot, outside all levels, of timers whose deadline had been reached when they were armed.
+/// The slot, outside all levels, of timers whose deadline had been reached when they were armed: for the next pass.
 pub(super) const OVERDUE: usize = LEVELS * RING;
+/// The slot of those among them that are due in the present pass.
+pub(super) const DUE: usize = OVERDUE + 1;
 
 const _: () = assert!(BITS as usize * LEVELS == u64::BITS as usize);
-const _: () = assert!(OVERDUE <= u16::MAX as usize);
+const _: () = assert!(DUE <= u16::MAX as usize);
+/// All slots there are.
+#[allow(clippy::cast_possible_truncation)] // asserted
+const SLOTS: u32 = DUE as u32 + 1;
 const _: () = assert!(WORDS == u8::BITS as usize, "a bit for each word");
 
 #[derive(Clone, Copy)]
@@ -141,7 +146,7 @@ pub(super) struct Slots {
 impl Slots {
     pub(super) fn new(now: u64) -> Self {
         let mut slots = Self {
-            slots: alloc::vec![Slot::EMPTY; OVERDUE + 1],
+            slots: alloc::vec![Slot::EMPTY; DUE + 1],
             occupied: [Occupied::NONE; LEVELS],
             open: 0,
             pending: 0,
@@ -156,7 +161,14 @@ impl Slots {
     }
 
     pub(super) fn try_reserve(&mut self, entries: u32) -> Result<(), OutOfMemory> {
-        self.blocks.try_reserve(entries)
+        // Well filled, and one for each slot.
+        self.blocks.try_reserve((entries / CAPACITY).saturating_add(SLOTS + 2))
+    }
+
+    /// Makes sure that one more entry can be appended to any slot.
+    #[inline]
+    pub(super) fn try_reserve_one(&mut self) -> Result<(), OutOfMemory> {
+        self.blocks.try_reserve_one()
     }
 
     /// Entries in all chains, stale ones included.
@@ -173,7 +185,24 @@ impl Slots {
 
     #[inline]
     pub(super) fn has_overdue(&self) -> bool {
-        self.slots[OVERDUE].head != 0
+        self.slots[OVERDUE].head != 0 || self.slots[DUE].head != 0
+    }
+
+    /// A pass begins: what is overdue now is due in it, behind what an earlier pass has left; what comes later is not.
+    #[inline]
+    pub(super) fn make_overdue_due(&mut self) {
+        let more = self.slots[OVERDUE];
+        if more.head == 0 {
+            return;
+        }
+        self.vacate(OVERDUE);
+        let Slot { head, tail, blocks } = self.slots[DUE];
+        if head == 0 {
+            self.slots[DUE] = more;
+        } else {
+            self.blocks.set_header(block_of_place(tail), more.head, position_of(tail));
+            self.slots[DUE] = Slot { head, tail: more.tail, blocks: blocks + more.blocks };
+        }
     }
 
     // ---- placement
@@ -231,7 +260,7 @@ impl Slots {
         }
         self.blocks.set_header(block_of_place(tail), 0, position_of(tail));
         self.vacate(slot);
-        Chain::new(head, block_of_place(tail))
+        Chain::new(head)
     }
 
     /// Takes the first so many blocks out of a slot, at most all.
@@ -249,7 +278,7 @@ impl Slots {
         self.slots[slot].head = next;
         self.slots[slot].blocks -= count;
         self.forget_hand(slot);
-        Chain::new(head, last)
+        Chain::new(head)
     }
 
     /// The next timer to fire of a chain, as far as its present block goes.
@@ -347,6 +376,8 @@ impl Slots {
     /// The first tick at which a slot starts that holds something.
     pub(super) fn next_event(&self, now: u64) -> Option<Event> {
         let mut best: Option<Event> = None;
+        // The first start of any other slot.
+        let mut others: Option<u64> = None;
         for level in 0..LEVELS {
             let occupied = &self.occupied[level];
             if occupied.summary == 0 {
@@ -363,16 +394,21 @@ impl Slots {
                 },
             };
             let start = (block << BITS | (index & (SPAN - 1)) as u64) << shift;
-            if best.is_none_or(|best| start < best.start) {
-                let is_alone = best.is_none() && !is_next;
-                best = Some(Event { start, slot: level * RING + index, is_alone });
+            match best {
+                Some(best) if best.start <= start => {
+                    others = others.map_or(Some(start), |other| Some(other.min(start)));
+                }
+                earlier => {
+                    others = earlier.map(|event| event.start).or(others);
+                    best = Some(Event { start, slot: level * RING + index, is_alone: false });
+                }
             }
             // What waits on higher levels starts after this level's present block.
             if !is_next {
                 break;
             }
         }
-        best
+        best.map(|best| Event { is_alone: others.is_none_or(|start| start > best.end()), ..best })
     }
 
     /// Moves down all that waits in slots above which start now, then takes out the timers to fire now.
@@ -399,7 +435,7 @@ impl Slots {
             return event.start;
         }
         // A timer that was moved may lie beyond the slot's end; other slots start there.
-        let mut earliest = event.start | ((1_u64 << shift_of(event.slot / RING)) - 1);
+        let mut earliest = event.end();
         for position in 1..=position_of(slot.tail) {
             let place = place_of(slot.head, position);
             let hot = timers.hot(self.blocks.read(place));
@@ -420,7 +456,7 @@ impl Slots {
     }
 
     fn mark(&mut self, slot: usize) {
-        if slot != OVERDUE {
+        if slot < OVERDUE {
             self.occupied[slot / RING].insert(slot % RING);
         }
     }
@@ -429,7 +465,7 @@ impl Slots {
     pub(super) fn vacate(&mut self, slot: usize) {
         self.forget_hand(slot);
         self.slots[slot] = Slot::EMPTY;
-        if slot != OVERDUE {
+        if slot < OVERDUE {
             self.occupied[slot / RING].remove(slot % RING);
         }
     }
@@ -443,6 +479,13 @@ pub(super) struct Event {
     slot: usize,
     /// No other slot starts before this one ends.
     is_alone: bool,
+}
+
+impl Event {
+    /// The slot's last tick.
+    fn end(&self) -> u64 {
+        self.start | ((1_u64 << shift_of(self.slot / RING)) - 1)
+    }
 }
 
 /// log2 of the ticks in one slot of `level`.
@@ -488,7 +531,7 @@ pub(super) fn place_slot(now: u64, deadline: u64, open: u8) -> usize {
 /// The first tick of a slot, as seen from `now`.
 #[inline]
 pub(super) fn start_of_slot(now: u64, slot: usize) -> u64 {
-    if slot == OVERDUE {
+    if slot >= OVERDUE {
         return 0;
     }
     let (level, index) = (slot / RING, slot % RING);

@@ -6,7 +6,7 @@
 
 use super::blocks::{CAPACITY, place_of, position_of};
 use super::slab::Slab;
-use super::slots::{OVERDUE, RING, Slots};
+use super::slots::{DUE, OVERDUE, RING, Slots};
 
 /// Where the sweep goes on.
 #[derive(Clone, Copy, Default)]
@@ -115,8 +115,8 @@ impl Slots {
                 }
                 from = (level + 1) * RING;
             }
-            if from == OVERDUE && self.slots[OVERDUE].head != 0 {
-                return Some(OVERDUE);
+            if let Some(slot) = (from..=DUE).find(|&slot| self.slots[slot].head != 0) {
+                return Some(slot);
             }
             from = 0;
         }
