@@ -86,6 +86,8 @@ pub(crate) struct Shared<T> {
 struct Counts {
     pending: AtomicU64,
     panicked: AtomicU64,
+    /// Timers that were cancelled before the thread got to arm them.
+    never_armed: AtomicU64,
     wakeups: AtomicU64,
 }
 
@@ -283,7 +285,7 @@ impl<T: Send + 'static> Scheduler<T> {
         Metrics {
             pending: counts.pending.load(Ordering::Relaxed),
             fired,
-            cancelled,
+            cancelled: cancelled + counts.never_armed.load(Ordering::Relaxed),
             missed,
             panicked: counts.panicked.load(Ordering::Relaxed),
             wakeups: counts.wakeups.load(Ordering::Relaxed),

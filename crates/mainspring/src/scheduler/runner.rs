@@ -95,7 +95,10 @@ impl<T: Send + 'static> Runner<T> {
         let mut messages = core::mem::take(&mut self.messages);
         self.shared.mailbox.take(&mut messages, &mut self.cancelled);
         for message in messages.drain(..) {
-            self.apply(message);
+            if let Some(early) = self.apply(message) {
+                // The timer's own message went another way and comes with the next ones.
+                self.shared.mailbox.send_own(early);
+            }
         }
         self.messages = messages;
         for key in self.cancelled.drain(..) {
@@ -103,54 +106,74 @@ impl<T: Send + 'static> Runner<T> {
         }
     }
 
-    fn apply(&mut self, message: Message<T>) {
-        match message {
-            Message::Arm { plan, value, state } => self.arm(plan, value, state),
-            Message::Change { plan, state } => {
-                if let Some(key) = state.key()
-                    && self.timers.change(Instant::ORIGIN, key, plan)
-                {
+    /// Does what a message asks; hands it back if it is about a timer that is still on its way.
+    fn apply(&mut self, message: Message<T>) -> Option<Message<T>> {
+        let key = match &message {
+            Message::Arm { .. } | Message::Finished(_) => None,
+            Message::Change { state, .. }
+            | Message::Pause { state, .. }
+            | Message::Resume { state, .. } => match state.key() {
+                None if state.has_ended() => return None,
+                None => return Some(message),
+                key => key,
+            },
+        };
+        match (message, key) {
+            (Message::Arm { plan, value, state }, _) => self.arm(plan, value, &state),
+            (Message::Finished(key), _) => self.callback_returned(key),
+            (Message::Change { plan, state }, Some(key)) => {
+                if self.timers.change(Instant::ORIGIN, key, plan) {
                     state.set_nominal(plan.first_deadline(Instant::ORIGIN));
                 }
             }
-            Message::Pause { at, state } => {
-                if let Some(key) = state.key()
-                    && self.timers.pause(at, key)
+            (Message::Pause { at, state }, Some(key)) => {
+                if self.timers.pause(at, key)
                     && let Some(left) = self.timers.remaining(at, key)
                 {
                     state.set_paused(left);
                 }
             }
-            Message::Resume { at, state } => {
-                if let Some(key) = state.key()
-                    && self.timers.resume(at, key)
+            (Message::Resume { at, state }, Some(key)) => {
+                if self.timers.resume(at, key)
                     && let Some(left) = self.timers.remaining(at, key)
                 {
                     state.set_nominal(at.saturating_add(left));
                 }
             }
-            Message::Finished(key) => {
-                let now = self.shared.clock.now();
-                if let Some(fired) = self.timers.finished(now, key)
-                    && let Dispatch::Pool(pool) = &self.dispatch
-                    && let Some(task) = self.timers.value(key)
-                {
-                    pool.submit(task, fired, key, false);
+            (_, None) => {}
+        }
+        None
+    }
+
+    fn arm(&mut self, plan: Plan, value: T, state: &Arc<State>) {
+        // A handle that was detached looks no more.
+        let is_watched = Arc::strong_count(state) > 1;
+        let task = Task { value, state: is_watched.then(|| Arc::clone(state)) };
+        let is_armed = !state.is_cancelled()
+            && match self.timers.try_arm(Instant::ORIGIN, plan, task) {
+                Ok(key) if state.armed(key) => true,
+                Ok(key) => {
+                    self.timers.cancel(key);
+                    return;
                 }
-            }
+                Err(_) => {
+                    state.cancel(); // no memory: it will not run, and its handle says so
+                    false
+                }
+            };
+        if !is_armed {
+            self.shared.counts.never_armed.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    fn arm(&mut self, plan: Plan, value: T, state: Arc<State>) {
-        if state.is_cancelled() {
-            return;
-        }
-        // A handle that was detached looks no more.
-        let is_watched = Arc::strong_count(&state) > 1;
-        let task = Task { value, state: is_watched.then(|| Arc::clone(&state)) };
-        let key = self.timers.arm(Instant::ORIGIN, plan, task);
-        if !state.armed(key) {
-            self.timers.cancel(key);
+    /// A callback has returned on the pool.
+    fn callback_returned(&mut self, key: TimerKey) {
+        let now = self.shared.clock.now();
+        if let Some(fired) = self.timers.finished(now, key)
+            && let Dispatch::Pool(pool) = &self.dispatch
+            && let Some(task) = self.timers.value(key)
+        {
+            pool.submit(task, fired, key, false);
         }
     }
 
