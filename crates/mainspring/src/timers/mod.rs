@@ -37,7 +37,9 @@
 //!   newest `at_most` of them, one after another; `Skip` the newest; `Delay` the oldest, and starts the next period then.
 //!   The first firing after the gap tells how many were left out.
 //! * **A callback** is whatever runs between two calls of [`Pass::next`]. It may arm, change and cancel timers, its own
-//!   too. What it arms for a tick that has been reached fires in the next pass.
+//!   too. What it arms for a tick that has been reached fires in the next pass. The timer handed out last counts as running
+//!   until `next` is called again or another pass begins: read a pass to its `None`, or begin another, before asking
+//!   whether it has ended.
 //! * **Cancelling** hands the value back if the timer had still to fire; see [`Cancelled`].
 //! * **Everything has a bound**: cancelled timers hold no memory beyond that of the living ones (see
 //!   [`wheel`](crate::wheel)).
@@ -291,7 +293,9 @@ impl<T> Timers<T> {
     #[must_use = "a pass fires nothing until `next` is called"]
     pub fn poll(&mut self, now: Instant) -> Pass<'_, T> {
         self.end_current();
-        let state = self.wheel.begin_pass(self.resolution.tick_at_or_before(now));
+        // The last tick is where paused timers lie, and is never reached.
+        let tick = self.resolution.tick_at_or_before(now).min(Tick(u64::MAX - 1));
+        let state = self.wheel.begin_pass(tick);
         Pass { timers: self, state, now }
     }
 
