@@ -29,14 +29,6 @@ impl Random {
         (scale(bits >> 32, first), scale(bits & LOW, second))
     }
 
-    /// Puts the items in random order.
-    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
-        for end in (1..items.len()).rev() {
-            let other = self.below(u32::try_from(end + 1).unwrap_or(u32::MAX)) as usize;
-            items.swap(end, other);
-        }
-    }
-
     /// A number below `bound`; 0 of a bound of 0.
     #[inline]
     pub(crate) const fn below(&mut self, bound: u32) -> u32 {
