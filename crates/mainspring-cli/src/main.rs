@@ -9,6 +9,7 @@ mod memory;
 mod options;
 mod os;
 mod output;
+mod packers;
 mod report;
 mod stopwatch;
 mod workload;
@@ -21,6 +22,10 @@ use clap::Parser;
 use crate::args::Arguments;
 use crate::exit::Failure;
 use crate::options::Options;
+
+/// Counts, thread by thread, so that experiments can say what they allocate.
+#[global_allocator]
+static ALLOCATOR: os::CountingAllocator = os::CountingAllocator;
 
 fn main() -> ExitCode {
     match Arguments::try_parse() {

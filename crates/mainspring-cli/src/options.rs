@@ -8,7 +8,8 @@ use std::time::Duration;
 use crate::args::{self, Count};
 use crate::exit::Failure;
 use crate::experiments::{
-    AnyExperiment, Experiment as _, churn, clocks, fire, handoff, idle, ticks, timers,
+    AnyExperiment, Experiment as _, bundles, churn, clocks, fire, handoff, idle, session, ticks,
+    timers,
 };
 
 /// What the program is to do.
@@ -61,6 +62,8 @@ fn bench_options(bench: args::Bench) -> Result<Bench, Failure> {
         Some(args::Experiment::Timers(timers)) => vec![Box::new(timers_plan(timers)?)],
         Some(args::Experiment::Handoff(handoff)) => vec![Box::new(handoff_plan(handoff)?)],
         Some(args::Experiment::Idle(idle)) => vec![Box::new(idle_plan(&idle)?)],
+        Some(args::Experiment::Bundles(bundles)) => vec![Box::new(bundles_plan(bundles)?)],
+        Some(args::Experiment::Session(session)) => vec![Box::new(session_plan(&session)?)],
         None if bench.full => vec![
             Box::new(ticks::Plan::full()),
             Box::new(clocks::Plan::full()),
@@ -69,6 +72,8 @@ fn bench_options(bench: args::Bench) -> Result<Bench, Failure> {
             Box::new(timers::Plan::full()),
             Box::new(handoff::Plan::full()),
             Box::new(idle::Plan::full()),
+            Box::new(bundles::Plan::full()),
+            Box::new(session::Plan::full()),
         ],
         // The quickest first: something to read within seconds.
         None => vec![
@@ -79,6 +84,8 @@ fn bench_options(bench: args::Bench) -> Result<Bench, Failure> {
             Box::new(timers::Plan::quick()),
             Box::new(handoff::Plan::quick()),
             Box::new(idle::Plan::quick()),
+            Box::new(bundles::Plan::quick()),
+            Box::new(session::Plan::quick()),
         ],
     };
     Ok(Bench { experiments, announce: bench.full, seed: bench.seed, output: output(bench.output) })
@@ -173,6 +180,23 @@ fn handoff_plan(raw: args::Handoff) -> Result<handoff::Plan, Failure> {
 fn idle_plan(raw: &args::Idle) -> Result<idle::Plan, Failure> {
     let mut plan = idle::Plan::full();
     put(&mut plan.seconds, maybe("--seconds", raw.seconds, 1..=3600)?);
+    Ok(plan)
+}
+
+fn bundles_plan(raw: args::Bundles) -> Result<bundles::Plan, Failure> {
+    let mut plan = bundles::Plan::full();
+    put(&mut plan.methods, raw.method.map(distinct));
+    put(&mut plan.groups, raw.group.map(distinct));
+    put(&mut plan.sizes, raw.sizes.map(distinct));
+    put(&mut plan.messages, many("--messages", raw.messages, 1..=100_000)?);
+    let budget = maybe("--budget-ms", raw.budget_ms, 1..=60_000)?;
+    put(&mut plan.budget, budget.map(Duration::from_millis));
+    Ok(plan)
+}
+
+fn session_plan(raw: &args::Session) -> Result<session::Plan, Failure> {
+    let mut plan = session::Plan::full();
+    put(&mut plan.rounds, maybe("--rounds", raw.rounds, 1..=10_000)?);
     Ok(plan)
 }
 
@@ -307,7 +331,10 @@ mod tests {
         let Options::Bench(bench) = decide("mainspring bench").unwrap() else { panic!() };
         let names: Vec<&str> =
             bench.experiments.iter().map(|experiment| experiment.name()).collect();
-        assert_eq!(names, ["clocks", "ticks", "churn", "fire", "timers", "handoff", "idle"]);
+        assert_eq!(
+            names,
+            ["clocks", "ticks", "churn", "fire", "timers", "handoff", "idle", "bundles", "session"]
+        );
         let estimates: Vec<Duration> =
             bench.experiments.iter().map(|experiment| experiment.estimate()).collect();
         assert!(estimates.iter().sum::<Duration>() < Duration::from_secs(180), "{estimates:?}");

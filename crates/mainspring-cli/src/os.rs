@@ -5,8 +5,59 @@
 //! lacks a thing, the function does nothing or says so.
 #![allow(unsafe_code)]
 
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::io;
 use std::mem::MaybeUninit;
+
+/// The system's allocator, and an account of what each thread asks of it.
+#[derive(Debug)]
+pub(crate) struct CountingAllocator;
+
+thread_local! {
+    /// Bytes that this thread has asked for, and bytes that it has given back.
+    static ACCOUNT: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+}
+
+/// Bytes that the calling thread has allocated since its start, and bytes that it has freed.
+pub(crate) fn allocated_and_freed() -> (u64, u64) {
+    ACCOUNT.get()
+}
+
+fn note(allocated: usize, freed: usize) {
+    // A thread that is ending has no account any more, and needs none.
+    let _ = ACCOUNT.try_with(|account| {
+        let (all, back) = account.get();
+        account.set((all + allocated as u64, back + freed as u64));
+    });
+}
+
+// SAFETY: every call is passed on to the system's allocator as it came; the account neither allocates nor unwinds.
+unsafe impl GlobalAlloc for CountingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        note(layout.size(), 0);
+        // SAFETY: the caller's promises are those that are needed.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        note(layout.size(), 0);
+        // SAFETY: the caller's promises are those that are needed.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        note(size, layout.size());
+        // SAFETY: the caller's promises are those that are needed.
+        unsafe { System.realloc(block, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        note(0, layout.size());
+        // SAFETY: the caller's promises are those that are needed.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
 
 /// The clock of the processor time that the whole process has used.
 pub(crate) const PROCESS_CPUTIME: libc::clockid_t = libc::CLOCK_PROCESS_CPUTIME_ID;

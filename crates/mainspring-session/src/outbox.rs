@@ -3,9 +3,7 @@
 //! When a channel's turn comes, its whole queue becomes the [`Bundle`] and an empty one takes its place, so accepting goes
 //! on while a bundle leaves, and neither moves the other's bytes.
 
-use std::mem;
-
-use crate::pack::{Bundle, Packer, Piece, Shape, Taken};
+use crate::pack::{Bundle, Packer, Piece, Queue, Shape, Taken};
 use crate::{Channel, Refused};
 
 /// Bounds of what waits to be sent.
@@ -32,12 +30,13 @@ impl Default for OutboxLimits {
 pub struct Outbox {
     limits: OutboxLimits,
     lengths: (usize, usize),
-    queues: Vec<Bundle>,
+    shape: Shape,
+    queues: Box<[Queue]>,
+    /// A bit for each channel with messages in its queue.
+    waiting: u64,
     /// On its way, and from which channel.
     bundle: Bundle,
     channel: Channel,
-    /// The next to be asked, if every channel gets its turn.
-    turn: usize,
     bytes: usize,
     messages: usize,
 }
@@ -50,13 +49,16 @@ impl Outbox {
         channels: u8,
         (least, most): (usize, usize),
     ) -> Self {
+        assert!(channels <= MOST_CHANNELS, "a bit for each channel");
         Self {
             limits,
             lengths: (least, most),
-            queues: (0..channels).map(|_| Bundle::new(shape)).collect(),
+            shape,
+            queues: (0..channels).map(|_| Queue::default()).collect(),
+            waiting: 0,
             bundle: Bundle::new(shape),
-            channel: Channel(0),
-            turn: 0,
+            // As if the last had just been served.
+            channel: Channel(MOST_CHANNELS - 1),
             bytes: 0,
             messages: 0,
         }
@@ -74,7 +76,8 @@ impl Outbox {
         if self.messages >= self.limits.messages || message.len() > self.limits.bytes - self.bytes {
             return Err(Refused::Full);
         }
-        queue.push(message);
+        queue.push(message, self.shape);
+        self.waiting |= 1 << channel.0;
         self.bytes += message.len();
         self.messages += 1;
         Ok(())
@@ -120,18 +123,17 @@ impl Outbox {
         packer: impl FnOnce(Channel) -> Packer,
     ) -> Option<usize> {
         debug_assert!(self.bundle.is_empty(), "one bundle after the other");
-        let count = self.queues.len();
-        let start = if fair { self.turn } else { 0 };
-        let chosen = (start..start + count)
-            .map(|index| if index < count { index } else { index - count })
-            .find(|&index| self.queues[index].len() > 0)?;
-        self.turn = (chosen + 1) % count;
-        self.bundle.clear();
-        mem::swap(&mut self.bundle, &mut self.queues[chosen]);
-        #[allow(clippy::cast_possible_truncation, reason = "the number of channels is a u8")]
-        let channel = Channel(chosen as u8);
+        // Those behind the last one first, unless there are none or nobody asks for fairness.
+        let behind = self.waiting & (u64::MAX << self.channel.0 << 1);
+        let candidates = if fair && behind != 0 { behind } else { self.waiting };
+        if candidates == 0 {
+            return None;
+        }
+        #[allow(clippy::cast_possible_truncation, reason = "a bit's number is below 64")]
+        let channel = Channel(candidates.trailing_zeros() as u8);
         self.channel = channel;
-        self.bundle.begin(packer(channel));
+        self.waiting &= !(1 << channel.0);
+        self.bundle.begin(&mut self.queues[usize::from(channel.0)], packer(channel));
         Some(self.bundle.len())
     }
 
@@ -152,25 +154,27 @@ impl Outbox {
 
     /// Forgets everything that waits.
     pub(crate) fn abandon(&mut self) {
-        self.bundle.clear();
-        self.queues.iter_mut().for_each(Bundle::clear);
-        (self.bytes, self.messages) = (0, 0);
+        self.bundle.release();
+        self.queues.iter_mut().for_each(|queue| *queue = Queue::default());
+        (self.bytes, self.messages, self.waiting) = (0, 0, 0);
     }
 
     /// Gives memory back, if nothing waits.
     pub(crate) fn release(&mut self) {
         if self.is_empty() {
-            self.bundle.release();
-            self.queues.iter_mut().for_each(Bundle::release);
+            self.abandon();
         }
     }
 
     pub(crate) fn capacity_bytes(&self) -> usize {
-        self.queues.capacity() * size_of::<Bundle>()
+        size_of_val(&*self.queues)
             + self.bundle.capacity_bytes()
-            + self.queues.iter().map(Bundle::capacity_bytes).sum::<usize>()
+            + self.queues.iter().map(Queue::capacity_bytes).sum::<usize>()
     }
 }
+
+/// A word of bits says which channels wait.
+const MOST_CHANNELS: u8 = 64;
 
 #[cfg(test)]
 mod tests {

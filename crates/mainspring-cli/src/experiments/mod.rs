@@ -1,10 +1,12 @@
 //! The experiments: one file each, with its parameters, its run, its rows and how they are shown.
 
+pub(crate) mod bundles;
 pub(crate) mod churn;
 pub(crate) mod clocks;
 pub(crate) mod fire;
 pub(crate) mod handoff;
 pub(crate) mod idle;
+pub(crate) mod session;
 pub(crate) mod ticks;
 pub(crate) mod timers;
 

@@ -182,10 +182,10 @@ pub struct FragmentHeader {
 }
 
 impl FragmentHeader {
-    /// Its bytes in front of `length` bytes of data, and their hash.
+    /// Its bytes in front of `length` bytes of data.
     #[must_use]
     #[inline]
-    pub fn to_bytes(&self, length: usize) -> ([u8; FRAGMENT_HEADER], u32) {
+    pub fn to_bytes(&self, length: usize) -> [u8; FRAGMENT_HEADER] {
         #[allow(clippy::cast_possible_truncation, reason = "a fragment is at most 464 bytes")]
         let size = (FRAGMENT_HEADER + length) as u32;
         let sizes = u32::from(self.count) | size << 16;
@@ -195,12 +195,7 @@ impl FragmentHeader {
         bytes[4..8].copy_from_slice(&self.id.to_le_bytes());
         bytes[8..12].copy_from_slice(&sizes.to_le_bytes());
         bytes[12..16].copy_from_slice(&place.to_le_bytes());
-        let hash = 0x10_0000_u32
-            .wrapping_add(self.message)
-            .wrapping_add(self.id)
-            .wrapping_add(sizes)
-            .wrapping_add(place);
-        (bytes, hash)
+        bytes
     }
 }
 
@@ -288,15 +283,7 @@ impl<'a> Packet<'a> {
     #[must_use]
     pub fn payload_hash(&self) -> u32 {
         let sections = if self.sections.is_empty() { 0 } else { hash32(self.sections) };
-        let mut rest = self.fragments;
-        let mut sum = sections;
-        while let Some(header) = rest.first_chunk::<FRAGMENT_HEADER>() {
-            let size = usize::from(u16_at(header, 10));
-            sum =
-                sum.wrapping_add(hash32(header)).wrapping_add(hash32(&rest[FRAGMENT_HEADER..size]));
-            rest = &rest[size..];
-        }
-        sum
+        sections.wrapping_add(fragments_hash(self.fragments))
     }
 
     /// Its fragments, in the order in which they stand.
@@ -408,6 +395,35 @@ fn check_fragments(mut rest: &[u8]) -> Result<(), Dropped> {
     Ok(())
 }
 
+/// The hash of fragments: the sum of those of each header and each piece of data. The fragments are whole.
+///
+/// A sum of words does not mind where one part ends and the next begins, as long as each is made of whole words; and the
+/// lengths that are added for the parts are together that of the whole. So fragments of whole words are one block.
+#[must_use]
+#[inline]
+pub fn fragments_hash(fragments: &[u8]) -> u32 {
+    let mut rest = fragments;
+    let mut odd = 0;
+    while let Some(header) = rest.first_chunk::<FRAGMENT_HEADER>() {
+        let size = usize::from(u16_at(header, 10));
+        odd |= size;
+        rest = rest.get(size.max(FRAGMENT_HEADER)..).unwrap_or_default();
+    }
+    if odd.is_multiple_of(4) { hash32(fragments) } else { ragged_hash(fragments) }
+}
+
+/// The same, one by one.
+fn ragged_hash(fragments: &[u8]) -> u32 {
+    let mut rest = fragments;
+    let mut sum = 0_u32;
+    while let Some(header) = rest.first_chunk::<FRAGMENT_HEADER>() {
+        let size = usize::from(u16_at(header, 10)).clamp(FRAGMENT_HEADER, rest.len());
+        sum = sum.wrapping_add(hash32(header)).wrapping_add(hash32(&rest[FRAGMENT_HEADER..size]));
+        rest = &rest[size..];
+    }
+    sum
+}
+
 fn numbers(section: Option<&[u8]>) -> impl Iterator<Item = u32> + use<'_> {
     let list = section.map_or(&[][..], |section| &section[4..]);
     list.as_chunks::<4>().0.iter().map(|number| u32::from_le_bytes(*number))
@@ -437,10 +453,30 @@ mod tests {
             iteration: 1,
         };
         assert_eq!(header.hash(), hash32(&header.to_bytes()));
-        let fragment =
-            FragmentHeader { message: u32::MAX, id: 0x8000_0000, count: 9, index: 8, group: 10 };
-        let (bytes, hash) = fragment.to_bytes(448);
-        assert_eq!(hash, hash32(&bytes));
+    }
+
+    #[test]
+    fn fragments_of_whole_words_are_hashed_as_one_block_and_others_are_not() {
+        for lengths in [&[88, 88, 12][..], &[88, 87, 12], &[448], &[0, 4], &[1], &[3, 3, 3]] {
+            let mut fragments = Vec::new();
+            let mut sum = 0_u32;
+            for (nth, &length) in lengths.iter().enumerate() {
+                let header = FragmentHeader {
+                    message: nth as u32,
+                    id: 0x8000_0000,
+                    count: 1,
+                    index: 0,
+                    group: 9,
+                };
+                let data: Vec<u8> = (0..length).map(|k| (k * 7) as u8).collect();
+                let header = header.to_bytes(length);
+                sum = sum.wrapping_add(hash32(&header)).wrapping_add(hash32(&data));
+                fragments.extend_from_slice(&header);
+                fragments.extend_from_slice(&data);
+            }
+            assert_eq!(fragments_hash(&fragments), sum, "{lengths:?}");
+            assert_eq!(ragged_hash(&fragments), sum, "{lengths:?}");
+        }
     }
 
     #[test]

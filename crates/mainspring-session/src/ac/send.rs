@@ -179,22 +179,25 @@ impl Ac {
             self.next_bundle = now.saturating_add(self.config.bundle_gap);
         }
         let start = buffer.len();
+        buffer.reserve(LONGEST);
         buffer.extend_from_slice(&[0; HEADER]);
         let first = self.bundle;
         let is_server = self.config.role == Role::Server;
         let group = u16::from(outbox.channel().0);
-        let mut hash = 0_u32;
+        // Fragments of whole words are hashed as one block; see `fragments_hash`.
+        let mut odd = 0;
         outbox.next_packet(0, |piece| {
             let message = first.wrapping_add(piece.message);
             let id =
                 if is_server { SERVER_FRAGMENT_ID } else { CLIENT_FRAGMENT_ID | message & 0xffff };
             let header =
                 FragmentHeader { message, id, count: piece.count, index: piece.index, group };
-            let (header, header_hash) = header.to_bytes(piece.data.len());
-            hash = hash.wrapping_add(header_hash).wrapping_add(hash32(piece.data));
-            buffer.extend_from_slice(&header);
+            buffer.extend_from_slice(&header.to_bytes(piece.data.len()));
             buffer.extend_from_slice(piece.data);
+            odd |= piece.data.len();
         });
+        let fragments = &buffer[start + HEADER..];
+        let hash = if odd % 4 == 0 { hash32(fragments) } else { layout::fragments_hash(fragments) };
         self.number += 1;
         let key = self.keys.draw();
         let size = buffer.len() - start - HEADER;
@@ -232,13 +235,14 @@ impl Ac {
 
     #[allow(clippy::cast_possible_truncation, reason = "a packet's size, and a time that wraps")]
     fn header(&self, now: Instant, flags: u32, size: usize) -> Header {
-        let unit_ns = if self.is_ace() { 1_000_000_000 } else { 500_000_000 };
+        let world_ns = self.world_ns(now);
+        let time = if self.is_ace() { world_ns / 1_000_000_000 } else { world_ns / 500_000_000 };
         Header {
             number: number::to_wire(self.number),
             flags,
             checksum: 0,
             id: self.config.remote_id,
-            time: (self.world_ns(now) / unit_ns) as u16,
+            time: time as u16,
             size: size as u16,
             iteration: ITERATION,
         }

@@ -22,6 +22,8 @@
 
 mod needs;
 
+use std::mem;
+
 use self::needs::{NEVER, Need, Needs};
 
 /// Bundles up to this long are searched message by message: for them a tree costs more than it saves.
@@ -86,18 +88,57 @@ pub struct Taken {
     pub messages: usize,
 }
 
-/// Messages that leave together, and how much of each has left.
-#[derive(Debug)]
-pub struct Bundle {
-    shape: Shape,
-    packer: Packer,
-    /// All messages, one behind the other.
+/// Messages in the order in which they were accepted, one behind the other in memory.
+#[derive(Debug, Default)]
+pub struct Queue {
     bytes: Vec<u8>,
     messages: Vec<Progress>,
-    /// All messages before this one have left.
-    first: usize,
-    /// In use with [`Packer::FirstFit`] and many messages only.
-    needs: Needs,
+}
+
+impl Queue {
+    /// Appends a message. O(length), amortized.
+    #[inline]
+    pub fn push(&mut self, message: &[u8], shape: Shape) {
+        let length = u32::try_from(message.len()).expect("messages are refused at the door");
+        let start = u32::try_from(self.bytes.len()).expect("queues are bounded at the door");
+        let count = shape.pieces(length);
+        self.bytes.extend_from_slice(message);
+        let mut message = Progress {
+            start,
+            length,
+            left: length,
+            next: 0,
+            count,
+            need: 0,
+            tail_sent: count == 1,
+        };
+        message.need = message.need_now(shape);
+        self.messages.push(message);
+    }
+
+    /// Messages that were pushed.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// Forgets its messages and keeps their memory for the next ones.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.messages.clear();
+    }
+
+    /// Memory kept, in bytes.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> usize {
+        self.bytes.capacity() + self.messages.capacity() * size_of::<Progress>()
+    }
 }
 
 /// How much of one message has left.
@@ -109,6 +150,8 @@ struct Progress {
     /// The next piece in order.
     next: u16,
     count: u16,
+    /// Bytes that its next piece needs in a packet, header included; [`NEVER`] once nothing is left.
+    need: Need,
     /// Its last piece left before its turn; of a message in one piece that is no event, and it counts as true.
     tail_sent: bool,
 }
@@ -119,26 +162,34 @@ impl Progress {
         self.length - u32::from(shape.data) * u32::from(self.count - 1)
     }
 
-    /// The last piece, as long as it is judged.
-    fn judged_tail(&self, shape: Shape) -> u32 {
-        let tail = self.tail(shape);
-        if shape.oversize_tails && tail == u32::from(shape.data) { 0 } else { tail }
-    }
-
-    fn next_piece(&self, shape: Shape) -> u32 {
-        self.left.min(shape.data.into())
-    }
-
     #[allow(clippy::cast_possible_truncation, reason = "a piece and its header: below 2^15")]
-    fn need(&self, shape: Shape) -> Need {
-        if self.left == 0 {
-            NEVER
+    fn need_now(&self, shape: Shape) -> Need {
+        let size = if self.left == 0 {
+            return NEVER;
         } else if self.tail_sent {
-            (u32::from(shape.overhead) + self.next_piece(shape)) as Need
+            self.left.min(shape.data.into())
         } else {
-            (u32::from(shape.overhead) + self.judged_tail(shape)) as Need
-        }
+            match self.tail(shape) {
+                tail if shape.oversize_tails && tail == u32::from(shape.data) => 0,
+                tail => tail,
+            }
+        };
+        (u32::from(shape.overhead) + size) as Need
     }
+}
+
+/// Messages that leave together, packet by packet.
+#[derive(Debug)]
+pub struct Bundle {
+    shape: Shape,
+    packer: Packer,
+    queue: Queue,
+    /// All messages before this one have left.
+    first: usize,
+    /// In use if `is_searched`.
+    needs: Needs,
+    /// Whether the next message that fits is found by a tree.
+    is_searched: bool,
 }
 
 impl Bundle {
@@ -154,58 +205,41 @@ impl Bundle {
         Self {
             shape,
             packer: Packer::FirstFit,
-            bytes: Vec::new(),
-            messages: Vec::new(),
+            queue: Queue::default(),
             first: 0,
             needs: Needs::default(),
+            is_searched: false,
         }
     }
 
-    /// Appends a message. O(length), amortized.
-    pub fn push(&mut self, message: &[u8]) {
-        let length = u32::try_from(message.len()).expect("messages are refused at the door");
-        let start = u32::try_from(self.bytes.len()).expect("bundles are bounded at the door");
-        let count = self.shape.pieces(length);
-        self.bytes.extend_from_slice(message);
-        self.messages.push(Progress {
-            start,
-            length,
-            left: length,
-            next: 0,
-            count,
-            tail_sent: count == 1,
-        });
-    }
-
-    /// All messages are in: from now on packets are taken by this rule. O(n) for [`Packer::FirstFit`], else O(1).
-    pub fn begin(&mut self, packer: Packer) {
-        self.packer = packer;
+    /// Takes over all messages of `queue`, which gets the memory of the last bundle for the next ones, and from now on
+    /// gives packets by this rule. O(n) for [`Packer::FirstFit`], else O(1).
+    ///
+    /// What was left of the last bundle is forgotten.
+    pub fn begin(&mut self, queue: &mut Queue, packer: Packer) {
+        self.queue.clear();
+        mem::swap(&mut self.queue, queue);
         self.first = 0;
-        if self.is_searched_by_tree() {
-            self.needs.rebuild(self.messages.iter().map(|message| message.need(self.shape)));
+        self.packer = packer;
+        self.is_searched = packer == Packer::FirstFit && self.queue.len() > SEARCHED_PLAINLY;
+        if self.is_searched {
+            self.needs.rebuild(self.queue.messages.iter().map(|message| message.need));
         }
     }
 
-    /// Messages that were pushed, those that have left included.
+    /// Messages of the bundle, those that have left included.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.messages.len()
+        self.queue.len()
     }
 
     /// Whether nothing is left to send.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.first == self.messages.len()
+        self.first == self.queue.len()
     }
 
-    /// Forgets its messages and keeps their memory for the next ones.
-    pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.messages.clear();
-        self.first = 0;
-    }
-
-    /// Gives the memory back.
+    /// Forgets what is left, and gives all memory back.
     pub fn release(&mut self) {
         *self = Self::new(self.shape);
     }
@@ -213,15 +247,15 @@ impl Bundle {
     /// Memory kept, in bytes.
     #[must_use]
     pub fn capacity_bytes(&self) -> usize {
-        self.bytes.capacity() + self.messages.capacity() * size_of::<Progress>()
+        self.queue.capacity_bytes() + self.needs.capacity_bytes()
     }
 
     /// Whether the next packet may hold anything beside one full fragment. If not, what else is to travel has to wait
     /// for a packet that does.
     #[must_use]
     pub fn shares_next_packet(&self) -> bool {
-        self.packer == Packer::InOrder
-            || self.messages.get(self.first).is_none_or(|first| !self.is_large(first))
+        let first = self.queue.messages.get(self.first);
+        self.packer == Packer::InOrder || first.is_none_or(|first| !self.is_large(first))
     }
 
     /// Takes what goes into the next packet, of which `reserved` bytes are used by other things, and gives each piece to
@@ -231,17 +265,32 @@ impl Bundle {
     #[inline]
     pub fn next_packet(&mut self, reserved: u16, mut emit: impl FnMut(Piece<'_>)) -> Taken {
         let mut taken = Taken::default();
-        let room = i32::from(self.shape.room()) - i32::from(reserved);
-        match (self.packer, self.messages.get(self.first)) {
-            (_, None) => {}
-            (Packer::InOrder, _) => self.fill_in_order(room, &mut taken, &mut emit),
-            (_, Some(first)) if self.is_large(first) => {
-                self.take(self.first, false, &mut taken, &mut emit);
+        let Some(first) = self.queue.messages.get(self.first) else { return taken };
+        let is_full = self.packer != Packer::InOrder && self.is_large(first);
+        let overhead = i32::from(self.shape.overhead);
+        let mut room = i32::from(self.shape.room()) - i32::from(reserved);
+        let mut from = self.first;
+        // One that is large has a packet to itself; see there.
+        let mut found = if is_full { Some(from) } else { self.next_fitting(from, room) };
+        while let Some(index) = found {
+            let (piece, is_finished) = self.take(index, is_full);
+            #[allow(
+                clippy::cast_possible_truncation,
+                clippy::cast_possible_wrap,
+                reason = "a piece"
+            )]
+            let size = piece.data.len() as i32;
+            room -= overhead + size;
+            taken.bytes += piece.data.len();
+            taken.messages += usize::from(is_finished);
+            emit(piece);
+            if self.is_searched {
+                self.needs.raise(index, self.queue.messages[index].need);
             }
-            _ if self.is_searched_by_tree() => self.fill_by_tree(room, &mut taken, &mut emit),
-            _ => self.fill_plainly(room, &mut taken, &mut emit),
+            from = index + usize::from(is_finished || self.packer != Packer::InOrder);
+            found = if is_full { None } else { self.next_fitting(from, room) };
         }
-        while self.messages.get(self.first).is_some_and(|first| first.left == 0) {
+        while self.queue.messages.get(self.first).is_some_and(|first| first.left == 0) {
             self.first += 1;
         }
         taken
@@ -251,93 +300,60 @@ impl Bundle {
         message.left >= u32::from(self.shape.room())
     }
 
-    fn is_searched_by_tree(&self) -> bool {
-        self.packer == Packer::FirstFit && self.messages.len() > SEARCHED_PLAINLY
-    }
-
-    fn fill_in_order(
-        &mut self,
-        mut room: i32,
-        taken: &mut Taken,
-        emit: &mut impl FnMut(Piece<'_>),
-    ) {
-        let mut index = self.first;
-        while let Some(message) = self.messages.get(index) {
-            let size = message.next_piece(self.shape) as i32 + i32::from(self.shape.overhead);
-            if size > room {
-                break;
-            }
-            room -= size;
-            self.take(index, false, taken, emit);
-            if self.messages[index].left == 0 {
-                index += 1;
-            }
-        }
-    }
-
-    fn fill_by_tree(&mut self, mut room: i32, taken: &mut Taken, emit: &mut impl FnMut(Piece<'_>)) {
-        let mut index = self.first;
-        // Below zero after a tail that was judged too small.
-        while let Ok(within) = Need::try_from(room)
-            && let Some(found) = self.needs.first_within(index, within)
-        {
-            let tail = !self.messages[found].tail_sent;
-            room -= i32::from(self.shape.overhead) + self.take(found, tail, taken, emit);
-            index = found + 1;
-        }
-    }
-
-    fn fill_plainly(&mut self, mut room: i32, taken: &mut Taken, emit: &mut impl FnMut(Piece<'_>)) {
-        for index in self.first..self.messages.len() {
-            let message = &self.messages[index];
-            if message.left == 0 {
-                continue;
-            }
-            if i32::from(message.need(self.shape)) <= room {
-                let tail = !message.tail_sent;
-                room -= i32::from(self.shape.overhead) + self.take(index, tail, taken, emit);
-            } else if self.packer == Packer::StopAtSkip {
-                break;
-            }
-        }
-    }
-
-    /// Takes the tail, or else the next piece in order; returns its bytes.
+    /// The first message at or after `from` of which something fits, as far as the rule looks.
     #[inline]
-    fn take(
-        &mut self,
-        index: usize,
-        tail: bool,
-        taken: &mut Taken,
-        emit: &mut impl FnMut(Piece<'_>),
-    ) -> i32 {
-        let shape = self.shape;
-        let message = &mut self.messages[index];
-        let (piece, size) = if tail {
+    fn next_fitting(&mut self, from: usize, room: i32) -> Option<usize> {
+        if self.is_searched {
+            // Below zero after a tail that was judged too small.
+            return self.needs.first_within(from, Need::try_from(room).ok()?);
+        }
+        for (index, message) in self.queue.messages.iter().enumerate().skip(from) {
+            if i32::from(self.need(message)) <= room {
+                return Some(index);
+            } else if self.packer != Packer::FirstFit && message.left > 0 {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Bytes that the message's next piece needs by this bundle's rule.
+    fn need(&self, message: &Progress) -> Need {
+        if self.packer == Packer::InOrder && message.count > 1 {
+            Progress { tail_sent: true, ..*message }.need_now(self.shape)
+        } else {
+            message.need
+        }
+    }
+
+    /// Takes the tail where the rule says so and the message is not `large`, or else the next piece in order; and whether
+    /// nothing is left of the message.
+    #[inline]
+    fn take(&mut self, index: usize, large: bool) -> (Piece<'_>, bool) {
+        let Self { shape, packer, ref mut queue, .. } = *self;
+        let message = &mut queue.messages[index];
+        let (piece, start, size) = if message.count == 1 {
+            (0, message.start, message.length)
+        } else if !message.tail_sent && !large && packer != Packer::InOrder {
             message.tail_sent = true;
-            (message.count - 1, message.tail(shape))
+            let size = message.tail(shape);
+            (message.count - 1, message.start + message.length - size, size)
         } else {
             let piece = message.next;
             message.next += 1;
-            let size = message.length - u32::from(piece) * u32::from(shape.data);
-            (piece, size.min(shape.data.into()))
+            let before = u32::from(piece) * u32::from(shape.data);
+            (piece, message.start + before, (message.length - before).min(shape.data.into()))
         };
         message.left -= size;
-        let start = message.start as usize + usize::from(piece) * usize::from(shape.data);
-        #[allow(clippy::cast_possible_truncation, reason = "bundles are bounded at the door")]
-        emit(Piece {
+        message.need = message.need_now(shape);
+        #[allow(clippy::cast_possible_truncation, reason = "queues are bounded at the door")]
+        let piece = Piece {
             message: index as u32,
             index: piece,
             count: message.count,
-            data: &self.bytes[start..start + size as usize],
-        });
-        taken.bytes += size as usize;
-        taken.messages += usize::from(message.left == 0);
-        if self.packer == Packer::FirstFit && self.messages.len() > SEARCHED_PLAINLY {
-            self.needs.raise(index, self.messages[index].need(shape));
-        }
-        #[allow(clippy::cast_possible_wrap, reason = "a piece is at most 32,000 bytes")]
-        return size as i32;
+            data: &queue.bytes[start as usize..][..size as usize],
+        };
+        (piece, message.left == 0)
     }
 }
 

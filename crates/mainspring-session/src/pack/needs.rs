@@ -52,6 +52,11 @@ impl Needs {
         self.least = least_of(&self.levels[self.height - 1]);
     }
 
+    /// Memory kept, in bytes.
+    pub(super) fn capacity_bytes(&self) -> usize {
+        self.levels.iter().map(|level| level.capacity() * size_of::<Need>()).sum()
+    }
+
     /// The message now needs this much; never less than before.
     pub(super) fn raise(&mut self, message: usize, need: Need) {
         debug_assert!(need >= self.levels[0][message], "a need that shrinks breaks the bounds");

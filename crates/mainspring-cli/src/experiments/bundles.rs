@@ -1,0 +1,365 @@
+//! `bench bundles`: what it costs to pack a client's messages into datagrams.
+//!
+//! The experiment of a game server's `SendBundle`: N messages wait for one client; measured is from the first question to
+//! the last complete datagram, checksum and copy for resending included. The ways take turns, round after round, and before
+//! anything is measured their datagrams are compared byte by byte.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use clap::ValueEnum;
+use mainspring_session::Channel;
+use mainspring_session::ac::Group;
+use serde::Serialize;
+
+use super::{Context, Experiment, grouped};
+use crate::os::allocated_and_freed;
+use crate::packers::{Method, Way};
+use crate::report::stats::{Moments, median};
+use crate::report::table::{Block, Table};
+use crate::stopwatch::Stopwatch;
+use crate::workload::Random;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) methods: Vec<Method>,
+    pub(crate) groups: Vec<GroupKind>,
+    pub(crate) sizes: Vec<Sizes>,
+    pub(crate) messages: Vec<u32>,
+    /// Spent on each way and row, about.
+    pub(crate) budget: Duration,
+}
+
+/// Which rule packs a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GroupKind {
+    /// Ends at the first message that does not fit
+    Ui,
+    /// Takes whatever still fits
+    Smartbox,
+}
+
+/// How long the messages are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sizes {
+    /// The public benchmark's message
+    #[value(name = "88")]
+    Equal,
+    #[value(name = "76-144")]
+    Mixed,
+    /// What fits is always far behind what does not
+    Adversarial,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Row {
+    pub(crate) method: &'static str,
+    pub(crate) group: &'static str,
+    pub(crate) sizes: &'static str,
+    pub(crate) messages: u32,
+    pub(crate) mean_ns: f64,
+    pub(crate) error_ns: f64,
+    pub(crate) stddev_ns: f64,
+    pub(crate) median_ns: f64,
+    pub(crate) allocated_bytes: u64,
+}
+
+impl Experiment for Plan {
+    const NAME: &'static str = "bundles";
+    const TITLE: &'static str = "packing a client's messages into datagrams";
+    type Row = Row;
+
+    fn quick() -> Self {
+        Self { sizes: vec![Sizes::Equal], budget: Duration::from_millis(60), ..Self::full() }
+    }
+
+    fn full() -> Self {
+        Self {
+            methods: vec![
+                Method::RemovalList,
+                Method::Tombstones,
+                Method::Mainspring,
+                Method::CopyHash,
+            ],
+            groups: vec![GroupKind::Ui, GroupKind::Smartbox],
+            sizes: vec![Sizes::Equal, Sizes::Mixed, Sizes::Adversarial],
+            messages: vec![1, 10, 100, 1000, 10_000],
+            budget: Duration::from_millis(500),
+        }
+    }
+
+    fn estimate(&self) -> Duration {
+        // Preparing the bundles and the slowest rows take about as long as the measuring.
+        let rows = self.rows() * u32::try_from(self.methods.len()).unwrap_or(u32::MAX);
+        self.budget * rows * 2
+    }
+
+    fn run(&self, context: &Context<'_>) -> Result<Vec<Row>> {
+        context.progress.begin(Self::NAME, self.rows().into());
+        let mut rows = Vec::new();
+        for &sizes in &self.sizes {
+            for &group in &self.groups {
+                for &count in &self.messages {
+                    let bodies = sizes.bodies(count, context.seed);
+                    self.measure(group, sizes, &bodies, &mut rows)?;
+                    context.progress.step(1);
+                }
+            }
+        }
+        context.progress.end();
+        Ok(rows)
+    }
+
+    fn show(&self, rows: &[Row]) -> Vec<Block> {
+        let mut blocks = Vec::new();
+        for &sizes in &self.sizes {
+            for &group in &self.groups {
+                let title = format!("{}: messages of {}", group.title(), sizes.title());
+                let mut table = Table::new(title)
+                    .words("method")
+                    .numbers("messages")
+                    .numbers("Mean")
+                    .numbers("Error")
+                    .numbers("StdDev")
+                    .numbers("Median")
+                    .numbers("Allocated")
+                    .numbers("ns/message")
+                    .numbers("ratio");
+                let rows = rows
+                    .iter()
+                    .filter(|row| row.group == group.name() && row.sizes == sizes.name());
+                let rows: Vec<&Row> = rows.collect();
+                for row in &rows {
+                    let base = rows
+                        .iter()
+                        .find(|base| base.messages == row.messages)
+                        .map_or(f64::NAN, |base| base.median_ns);
+                    table.row([
+                        row.method.to_owned(),
+                        grouped(row.messages.into()),
+                        time(row.mean_ns),
+                        time(row.error_ns),
+                        time(row.stddev_ns),
+                        time(row.median_ns),
+                        format!("{} B", grouped(row.allocated_bytes)),
+                        format!("{:.1}", row.median_ns / f64::from(row.messages)),
+                        format!("{:.3}", row.median_ns / base),
+                    ]);
+                }
+                blocks.push(table.into());
+            }
+        }
+        if let Some(Block::Table(last)) = blocks.last_mut() {
+            last.note("One bundle of N messages for one client, complete datagrams, checksum and copy for resending included.");
+            last.note("Error is half of the 99.9 % confidence interval; ratio is to the first method, of medians. copy-hash is");
+            last.note("no packing at all: the same bytes copied and summed once. All that pack made the same datagrams.");
+        }
+        blocks
+    }
+}
+
+impl Plan {
+    fn rows(&self) -> u32 {
+        u32::try_from(self.sizes.len() * self.groups.len() * self.messages.len())
+            .unwrap_or(u32::MAX)
+    }
+
+    fn measure(
+        &self,
+        group: GroupKind,
+        sizes: Sizes,
+        bodies: &[Vec<u8>],
+        rows: &mut Vec<Row>,
+    ) -> Result<()> {
+        self.compare(group, sizes, bodies)?;
+        // As many bundles at a time as make the reading of the clock small beside them.
+        let peers = (64 / bodies.len()).clamp(1, 16);
+        let mut ways: Vec<(Method, Box<dyn Way>, Samples)> = self
+            .methods
+            .iter()
+            .map(|&method| (method, method.make(peers), Samples::default()))
+            .collect();
+        for round in 0_u32.. {
+            let mut is_done = true;
+            for (_, way, samples) in &mut ways {
+                let is_short = samples.ns.len() < LEAST_ROUNDS;
+                if is_short || samples.spent < self.budget && samples.ns.len() < MOST_ROUNDS {
+                    is_done = false;
+                    samples.take(way.as_mut(), group.channel(), bodies, peers, round == 0);
+                }
+            }
+            if is_done {
+                break;
+            }
+        }
+        for (method, _, samples) in ways {
+            let moments = Moments::of(&samples.ns).expect("at least two rounds");
+            rows.push(Row {
+                method: method.name(),
+                group: group.name(),
+                sizes: sizes.name(),
+                messages: u32::try_from(bodies.len()).expect("the flag is bounded"),
+                mean_ns: moments.mean,
+                error_ns: moments.error,
+                stddev_ns: moments.stddev,
+                median_ns: median(&samples.ns),
+                allocated_bytes: samples.allocated,
+            });
+        }
+        Ok(())
+    }
+
+    /// That all ways make the same datagrams of these messages.
+    fn compare(&self, group: GroupKind, sizes: Sizes, bodies: &[Vec<u8>]) -> Result<()> {
+        let datagrams = |method: Method| {
+            let mut way = method.make(1);
+            let mut datagrams = Vec::new();
+            way.prepare(bodies, group.channel());
+            way.pack(&mut |datagram| datagrams.push(datagram.to_vec()));
+            datagrams
+        };
+        let ours = datagrams(Method::Mainspring);
+        for &method in self.methods.iter().filter(|method| method.packs()) {
+            ensure!(
+                datagrams(method) == ours,
+                "bundles: {} packs {} messages of {} in group {} differently",
+                method.name(),
+                bodies.len(),
+                sizes.name(),
+                group.name()
+            );
+        }
+        Ok(())
+    }
+}
+
+/// What one way took, round by round.
+#[derive(Default)]
+struct Samples {
+    /// Nanoseconds a bundle.
+    ns: Vec<f64>,
+    spent: Duration,
+    /// Bytes a bundle, in the last round: buffers have their size by then.
+    allocated: u64,
+}
+
+impl Samples {
+    fn take(
+        &mut self,
+        way: &mut dyn Way,
+        group: Channel,
+        bodies: &[Vec<u8>],
+        peers: usize,
+        warm_up: bool,
+    ) {
+        way.prepare(bodies, group);
+        let before = allocated_and_freed().0;
+        let watch = Stopwatch::start();
+        way.pack(&mut |datagram| {
+            std::hint::black_box(datagram);
+        });
+        let elapsed = watch.elapsed();
+        self.allocated = (allocated_and_freed().0 - before) / peers as u64;
+        way.settle();
+        self.spent += elapsed;
+        if !warm_up {
+            self.ns.push(elapsed.as_nanos() as f64 / peers as f64);
+        }
+    }
+}
+
+impl GroupKind {
+    fn channel(self) -> Channel {
+        match self {
+            Self::Ui => Group::Ui.into(),
+            Self::Smartbox => Group::Smartbox.into(),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ui => "ui",
+            Self::Smartbox => "smartbox",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Ui => "UI, which ends a packet at the first message that does not fit",
+            Self::Smartbox => "Smartbox, which takes whatever still fits",
+        }
+    }
+}
+
+impl Sizes {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Equal => "88",
+            Self::Mixed => "76-144",
+            Self::Adversarial => "adversarial",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Equal => "88 bytes",
+            Self::Mixed => "76 to 144 bytes",
+            Self::Adversarial => "sizes chosen to make searching go far",
+        }
+    }
+
+    fn bodies(self, count: u32, seed: u64) -> Vec<Vec<u8>> {
+        let mut random = Random::new(seed);
+        (0..count)
+            .map(|nth| {
+                let length = match self {
+                    Self::Equal => 88,
+                    Self::Mixed => 76 + random.below(69),
+                    // In front what leaves room for less than any other of its kind, behind it what just fits.
+                    Self::Adversarial if nth < count * 2 / 3 => 300 + random.below(50),
+                    Self::Adversarial => 60 + random.below(60),
+                };
+                (0..length).map(|_| random.bits().to_le_bytes()[0]).collect()
+            })
+            .collect()
+    }
+}
+
+/// A time as the public benchmark's tables show it.
+fn time(ns: f64) -> String {
+    match ns {
+        ns if ns < 1e4 => format!("{ns:.1} ns"),
+        ns if ns < 1e7 => format!("{:.1} us", ns / 1e3),
+        ns => format!("{:.1} ms", ns / 1e6),
+    }
+}
+
+const LEAST_ROUNDS: usize = 7;
+const MOST_ROUNDS: usize = 2_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::progress::Progress;
+
+    #[test]
+    fn a_tiny_run_has_all_rows() {
+        let plan = Plan { messages: vec![1, 30], budget: Duration::from_millis(1), ..Plan::full() };
+        let rows = plan.run(&Context { seed: 1, progress: &Progress::new(true) }).unwrap();
+        assert_eq!(rows.len(), 3 * 2 * 2 * 4);
+        assert!(rows.iter().all(|row| row.median_ns > 0.0 && row.error_ns.is_finite()));
+    }
+
+    #[test]
+    fn a_bundle_in_steady_state_allocates_nothing() {
+        for group in [GroupKind::Ui, GroupKind::Smartbox] {
+            let bodies = Sizes::Mixed.bodies(500, 1);
+            let mut way = Method::Mainspring.make(1);
+            let mut samples = Samples::default();
+            for round in 0..10 {
+                samples.take(way.as_mut(), group.channel(), &bodies, 1, round == 0);
+            }
+            assert_eq!(samples.allocated, 0, "{group:?}");
+        }
+    }
+}
