@@ -54,15 +54,25 @@ pub(crate) struct ResendCache {
     first: u64,
     records: VecDeque<Kept>,
     bytes: Vec<u8>,
-    /// Where the next packet goes, if there is room behind it.
+    /// Where the last packet ends.
     end: usize,
+    /// Where the next one is being written.
+    next: usize,
     used: usize,
 }
 
 impl ResendCache {
     /// An empty one, whose first packet will have this number.
     pub(crate) fn new(limits: ResendLimits, first: u64) -> Self {
-        Self { limits, first, records: VecDeque::new(), bytes: Vec::new(), end: 0, used: 0 }
+        Self {
+            limits,
+            first,
+            records: VecDeque::new(),
+            bytes: Vec::new(),
+            end: 0,
+            next: 0,
+            used: 0,
+        }
     }
 
     /// Whether a packet of up to `length` bytes may be sent now.
@@ -90,22 +100,48 @@ impl ResendCache {
         self.records.front().map(|record| record.sent)
     }
 
-    /// Keeps the packet with the next number. O(length), amortized.
+    /// Keeps a copy of the packet with the next number. O(length), amortized.
     pub(crate) fn push(&mut self, number: u64, packet: &[u8], now: Instant) {
+        self.space(packet.len())[..packet.len()].copy_from_slice(packet);
+        self.keep(number, &[], packet.len(), now);
+    }
+
+    /// Room in which a packet of up to `most` bytes can be written before it is [kept](Self::keep); at least as long.
+    #[inline]
+    pub(crate) fn space(&mut self, most: usize) -> &mut [u8] {
+        self.next = self.place(most);
+        let end = self.next + most;
+        &mut self.bytes[self.next..end]
+    }
+
+    /// Keeps what was written into the space as the packet with the next number, its start replaced by `header`, and
+    /// gives it back. O(1).
+    #[inline]
+    pub(crate) fn keep(
+        &mut self,
+        number: u64,
+        header: &[u8],
+        length: usize,
+        now: Instant,
+    ) -> &[u8] {
         debug_assert_eq!(number, self.first + self.records.len() as u64, "numbers have no gaps");
-        let start = self.place(packet.len());
-        self.bytes[start..start + packet.len()].copy_from_slice(packet);
-        self.end = start + packet.len();
-        self.used += packet.len();
+        let start = self.next;
+        // Around the end of the ring, what was too short for a packet is in use as well.
+        let skipped = if start < self.end { self.bytes.len() - self.end } else { 0 };
+        self.used += skipped + length;
+        self.end = start + length;
         #[allow(clippy::cast_possible_truncation, reason = "the ring is at most 4 GiB long")]
         self.records.push_back(Kept {
             start: start as u32,
-            length: packet.len() as u32,
+            length: length as u32,
             sent: now,
             last: now,
             is_resent: false,
             is_wanted: false,
         });
+        let packet = &mut self.bytes[start..self.end];
+        packet[..header.len()].copy_from_slice(header);
+        packet
     }
 
     /// A packet and its record, if it is still kept. O(1).
@@ -164,7 +200,6 @@ impl ResendCache {
                 return self.end;
             }
             if front > length {
-                self.used += self.bytes.len() - self.end;
                 return 0;
             }
         } else if front - self.end > length {

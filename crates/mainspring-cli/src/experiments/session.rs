@@ -115,13 +115,21 @@ struct Backlog {
 impl Backlog {
     /// The window is full of what nobody acknowledges.
     fn full_window() -> Result<Self> {
-        let mut backlog = Self::new();
-        let mut datagram = Vec::new();
-        while backlog.session.poll_transmit(backlog.now, &mut datagram).is_some() {
-            datagram.clear();
+        let mut session = server();
+        // What fills the window, and what then waits.
+        for _ in 0..BACKLOG + 4 * 4096 {
+            session.enqueue(Group::Ui.into(), &[1; 88])?;
         }
-        // Behind the gap of the last bundle, so that only the window is in the way.
-        backlog.now = backlog.now.saturating_add(Duration::from_millis(10));
+        let mut now = Instant::ORIGIN;
+        let mut datagram = Vec::new();
+        for _ in 0..3 {
+            while session.poll_transmit(now, &mut datagram).is_some() {
+                datagram.clear();
+            }
+            // Behind the gap of the last bundle, so that only the window is in the way.
+            now = now.saturating_add(Duration::from_millis(5));
+        }
+        let backlog = Self { session, now };
         ensure!(backlog.session.queued_messages() >= BACKLOG, "session: too few wait");
         Ok(backlog)
     }
@@ -130,25 +138,14 @@ impl Backlog {
     fn paced() -> Result<Self> {
         let mut session = server();
         let mut datagram = Vec::new();
-        let now = Instant::ORIGIN;
-        session.enqueue(Group::Ui.into(), &[1; 88])?;
-        while session.poll_transmit(now, &mut datagram).is_some() {}
-        let now = now.saturating_add(Duration::from_millis(5));
+        greeting(&mut session);
+        let now = Instant::from_nanos(5_000_000);
         session.enqueue(Group::Ui.into(), &[1; 88])?;
         while session.poll_transmit(now, &mut datagram).is_some() {}
         for _ in 0..BACKLOG {
             session.enqueue(Group::Smartbox.into(), &[1; 88])?;
         }
         Ok(Self { session, now })
-    }
-
-    fn new() -> Self {
-        let mut session = server();
-        // What fills the window, and what then waits.
-        for _ in 0..BACKLOG + 4 * 4096 {
-            session.enqueue(Group::Ui.into(), &[1; 88]).expect("within the default bounds");
-        }
-        Self { session, now: Instant::from_nanos(100_000_000) }
     }
 
     fn pass_us(&mut self) -> Result<f64> {
@@ -180,9 +177,11 @@ struct Receiver {
 impl Receiver {
     fn new() -> Self {
         let now = Instant::ORIGIN;
-        let client =
+        let mut client =
             Session::new(Ac::new(Config::client(CLIENT, 1, 2), now), Limits::default(), now);
-        Self { server: server(), client, now }
+        let mut server = server();
+        client.handle_datagram(now, &greeting(&mut server)).expect("a greeting is accepted");
+        Self { server, client, now }
     }
 
     fn receive_ns(&mut self) -> Result<f64> {
@@ -296,6 +295,13 @@ fn server() -> Session<Ac> {
         ..Config::server(CLIENT, 1, 2)
     };
     Session::new(Ac::new(config, Instant::ORIGIN), Limits::default(), Instant::ORIGIN)
+}
+
+/// The first datagram of a server: it tells the time.
+fn greeting(server: &mut Session<Ac>) -> Vec<u8> {
+    let mut datagram = Vec::new();
+    server.poll_transmit(Instant::ORIGIN, &mut datagram).expect("a server tells the time at once");
+    datagram
 }
 
 const CLIENT: u16 = 7;

@@ -1,9 +1,9 @@
 //! What the old ways share with the session beside the choice of pieces: how a datagram is written, sealed and kept.
 
-use mainspring_session::ac::Isaac;
 use mainspring_session::ac::layout::{
-    FRAGMENT_DATA, FRAGMENT_HEADER, FragmentHeader, HEADER, Header, PAYLOAD, flags, fragments_hash,
+    FRAGMENT_DATA, FRAGMENT_HEADER, FragmentHeader, HEADER, Header, PAYLOAD, flags,
 };
+use mainspring_session::ac::{Isaac, hash32};
 
 pub(super) const DATA: usize = FRAGMENT_DATA;
 pub(super) const OVERHEAD: usize = FRAGMENT_HEADER;
@@ -19,6 +19,7 @@ pub(super) struct Wire {
     /// The number of the next message.
     message: u32,
     datagram: Vec<u8>,
+    hash: u32,
     /// What is kept for resending.
     cache: Vec<u8>,
 }
@@ -33,6 +34,7 @@ impl Wire {
             number: 2,
             message: 0,
             datagram: Vec::with_capacity(2 * (HEADER + PAYLOAD)),
+            hash: 0,
             cache: Vec::new(),
         }
     }
@@ -47,6 +49,7 @@ impl Wire {
     #[inline]
     pub(super) fn begin(&mut self) {
         self.datagram.clear();
+        self.hash = 0;
         self.datagram.extend_from_slice(&[0; HEADER]);
     }
 
@@ -54,7 +57,9 @@ impl Wire {
     pub(super) fn put(&mut self, message: u32, index: u16, count: u16, group: u8, data: &[u8]) {
         let group = u16::from(group);
         let header = FragmentHeader { message, id: 0x8000_0000, count, index, group };
-        self.datagram.extend_from_slice(&header.to_bytes(data.len()));
+        let header = header.to_bytes(data.len());
+        self.hash = self.hash.wrapping_add(hash32(&header)).wrapping_add(hash32(data));
+        self.datagram.extend_from_slice(&header);
         self.datagram.extend_from_slice(data);
     }
 
@@ -72,8 +77,7 @@ impl Wire {
             size,
             iteration: 1,
         };
-        let hash = fragments_hash(&self.datagram[HEADER..]);
-        let header = header.seal(hash, Some(self.keys.draw()));
+        let header = header.seal(self.hash, Some(self.keys.draw()));
         self.datagram[..HEADER].copy_from_slice(&header.to_bytes());
         self.cache.extend_from_slice(&self.datagram);
         &self.datagram

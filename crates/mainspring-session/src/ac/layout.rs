@@ -399,9 +399,8 @@ fn check_fragments(mut rest: &[u8]) -> Result<(), Dropped> {
 ///
 /// A sum of words does not mind where one part ends and the next begins, as long as each is made of whole words; and the
 /// lengths that are added for the parts are together that of the whole. So fragments of whole words are one block.
-#[must_use]
 #[inline]
-pub fn fragments_hash(fragments: &[u8]) -> u32 {
+fn fragments_hash(fragments: &[u8]) -> u32 {
     let mut rest = fragments;
     let mut odd = 0;
     while let Some(header) = rest.first_chunk::<FRAGMENT_HEADER>() {
@@ -412,8 +411,8 @@ pub fn fragments_hash(fragments: &[u8]) -> u32 {
     if odd.is_multiple_of(4) { hash32(fragments) } else { ragged_hash(fragments) }
 }
 
-/// The same, one by one.
-fn ragged_hash(fragments: &[u8]) -> u32 {
+/// The same, fragment by fragment.
+pub(super) fn ragged_hash(fragments: &[u8]) -> u32 {
     let mut rest = fragments;
     let mut sum = 0_u32;
     while let Some(header) = rest.first_chunk::<FRAGMENT_HEADER>() {

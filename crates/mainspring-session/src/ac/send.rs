@@ -2,7 +2,10 @@
 
 use mainspring::time::Instant;
 
-use super::layout::{self, FRAGMENT_DATA, FragmentHeader, HEADER, Header, PAYLOAD, flags};
+use super::layout::{
+    self, FRAGMENT_DATA, FRAGMENT_HEADER, FragmentHeader, HEADER, Header, PAYLOAD, flags,
+    ragged_hash,
+};
 use super::{Ac, Group, Role, hash32, number};
 use crate::outbox::Outbox;
 use crate::pack::Packer;
@@ -178,32 +181,33 @@ impl Ac {
             self.message = self.message.wrapping_add(count);
             self.next_bundle = now.saturating_add(self.config.bundle_gap);
         }
-        let start = buffer.len();
-        buffer.reserve(LONGEST);
-        buffer.extend_from_slice(&[0; HEADER]);
+        // Written where it is kept, and copied out as a whole.
+        let space = self.cache.space(LONGEST);
+        let mut end = HEADER;
+        let mut lengths = 0;
         let first = self.bundle;
         let is_server = self.config.role == Role::Server;
         let group = u16::from(outbox.channel().0);
-        // Fragments of whole words are hashed as one block; see `fragments_hash`.
-        let mut odd = 0;
         outbox.next_packet(0, |piece| {
             let message = first.wrapping_add(piece.message);
             let id =
                 if is_server { SERVER_FRAGMENT_ID } else { CLIENT_FRAGMENT_ID | message & 0xffff };
             let header =
                 FragmentHeader { message, id, count: piece.count, index: piece.index, group };
-            buffer.extend_from_slice(&header.to_bytes(piece.data.len()));
-            buffer.extend_from_slice(piece.data);
-            odd |= piece.data.len();
+            let data = end + FRAGMENT_HEADER;
+            space[end..data].copy_from_slice(&header.to_bytes(piece.data.len()));
+            end = data + piece.data.len();
+            space[data..end].copy_from_slice(piece.data);
+            lengths |= piece.data.len();
         });
-        let fragments = &buffer[start + HEADER..];
-        let hash = if odd % 4 == 0 { hash32(fragments) } else { layout::fragments_hash(fragments) };
+        let fragments = &space[HEADER..end];
+        let hash = if lengths % 4 == 0 { hash32(fragments) } else { ragged_hash(fragments) };
         self.number += 1;
         let key = self.keys.draw();
-        let size = buffer.len() - start - HEADER;
-        let header = self.header(now, flags::PROTECTED | flags::FRAGMENTS, size);
-        buffer[start..start + HEADER].copy_from_slice(&header.seal(hash, Some(key)).to_bytes());
-        self.cache.push(self.number, &buffer[start..], now);
+        let header = self.header(now, flags::PROTECTED | flags::FRAGMENTS, end - HEADER);
+        let header = header.seal(hash, Some(key)).to_bytes();
+        let packet = self.cache.keep(self.number, &header, end, now);
+        buffer.extend_from_slice(packet);
         true
     }
 

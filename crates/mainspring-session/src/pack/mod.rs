@@ -61,7 +61,11 @@ impl Shape {
 
     /// Into how many fragments a message is cut; one at least.
     fn pieces(self, length: u32) -> u16 {
-        let pieces = length.div_ceil(self.data.into()).max(1);
+        // The common case needs no division.
+        if length <= self.data.into() {
+            return 1;
+        }
+        let pieces = length.div_ceil(self.data.into());
         u16::try_from(pieces).expect("messages are refused at the door when longer")
     }
 }
@@ -270,9 +274,8 @@ impl Bundle {
         let overhead = i32::from(self.shape.overhead);
         let mut room = i32::from(self.shape.room()) - i32::from(reserved);
         let mut from = self.first;
-        // One that is large has a packet to itself; see there.
-        let mut found = if is_full { Some(from) } else { self.next_fitting(from, room) };
-        while let Some(index) = found {
+        // One that is large has a packet to itself.
+        while let Some(index) = if is_full { Some(from) } else { self.next_fitting(from, room) } {
             let (piece, is_finished) = self.take(index, is_full);
             #[allow(
                 clippy::cast_possible_truncation,
@@ -287,8 +290,10 @@ impl Bundle {
             if self.is_searched {
                 self.needs.raise(index, self.queue.messages[index].need);
             }
+            if is_full {
+                break;
+            }
             from = index + usize::from(is_finished || self.packer != Packer::InOrder);
-            found = if is_full { None } else { self.next_fitting(from, room) };
         }
         while self.queue.messages.get(self.first).is_some_and(|first| first.left == 0) {
             self.first += 1;
@@ -307,9 +312,9 @@ impl Bundle {
             // Below zero after a tail that was judged too small.
             return self.needs.first_within(from, Need::try_from(room).ok()?);
         }
-        for (index, message) in self.queue.messages.iter().enumerate().skip(from) {
+        for (ahead, message) in self.queue.messages.get(from..)?.iter().enumerate() {
             if i32::from(self.need(message)) <= room {
-                return Some(index);
+                return Some(from + ahead);
             } else if self.packer != Packer::FirstFit && message.left > 0 {
                 return None;
             }

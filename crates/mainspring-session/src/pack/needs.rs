@@ -58,12 +58,14 @@ impl Needs {
     }
 
     /// The message now needs this much; never less than before.
+    #[inline]
     pub(super) fn raise(&mut self, message: usize, need: Need) {
         debug_assert!(need >= self.levels[0][message], "a need that shrinks breaks the bounds");
         self.levels[0][message] = need;
     }
 
     /// The first message at or after `from` that needs no more than `room`.
+    #[inline]
     pub(super) fn first_within(&mut self, from: usize, room: Need) -> Option<usize> {
         if room < self.least {
             return None;
@@ -75,6 +77,7 @@ impl Needs {
         self.search(from + 1, room)
     }
 
+    #[inline(never)]
     fn search(&mut self, from: usize, room: Need) -> Option<usize> {
         let (mut level, mut index) = (0, from);
         loop {
