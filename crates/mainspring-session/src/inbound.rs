@@ -31,7 +31,8 @@ pub struct InboundLimits {
     pub waiting_messages: usize,
     /// Messages of which parts are missing, at most; the next to be delivered does not count.
     pub partial_messages: usize,
-    /// Bytes that the application has not read; with as many no more packets with messages are taken.
+    /// Bytes that the application has not read; with as many no more packets with messages are taken. The message that
+    /// reaches the bound may pass it.
     pub unread_bytes: usize,
     /// Without progress for so long, though messages wait, something never comes.
     pub stall: Duration,
@@ -131,7 +132,7 @@ impl Inbound {
 
     /// Takes a fragment. O(its bytes), and O(log of what waits) when it is early or one of several.
     pub fn accept(&mut self, now: Instant, fragment: Fragment<'_>) -> Accepted {
-        if self.unread.bytes.len() - self.unread.read >= self.limits.unread_bytes {
+        if self.is_unread_full() {
             return Accepted::Full;
         }
         if !self.is_plausible(&fragment) {
@@ -147,7 +148,8 @@ impl Inbound {
         let is_next = ahead == 0;
         if is_next && fragment.count == 1 && !self.waiting.contains_key(&number) {
             self.deliver(fragment.channel, fragment.data);
-            self.deliver_waiting(now);
+            self.progress = now;
+            self.deliver_waiting();
             return Accepted::Taken;
         }
         if self.waiting.is_empty() {
@@ -160,14 +162,18 @@ impl Inbound {
         };
         if accepted == Accepted::Taken && is_next {
             self.progress = now;
-            self.deliver_waiting(now);
+            self.deliver_waiting();
         }
         accepted
     }
 
     /// The next message's channel; its bytes are put into `body`, which is cleared before. O(length).
     pub(crate) fn read(&mut self, body: &mut Vec<u8>) -> Option<Channel> {
-        self.unread.read(body)
+        let channel = self.unread.read(body)?;
+        if !self.waiting.is_empty() {
+            self.deliver_waiting();
+        }
+        Some(channel)
     }
 
     /// Bytes of messages that wait for parts or for earlier messages.
@@ -203,7 +209,9 @@ impl Inbound {
     /// When [`is_stalled`](Self::is_stalled) will be true, if nothing moves.
     #[must_use]
     pub fn stalls_at(&self) -> Option<Instant> {
-        (!self.waiting.is_empty()).then(|| self.progress.saturating_add(self.limits.stall))
+        // What waits for the application alone is not the peer's fault.
+        (!self.waiting.is_empty() && !self.is_unread_full())
+            .then(|| self.progress.saturating_add(self.limits.stall))
     }
 
     /// Gives memory back, if everything was read.
@@ -309,20 +317,25 @@ impl Inbound {
         Accepted::Taken
     }
 
+    fn is_unread_full(&self) -> bool {
+        self.unread_bytes() >= self.limits.unread_bytes
+    }
+
     fn has_room(&self, bytes: usize) -> bool {
         self.bytes + bytes <= self.limits.waiting_bytes
             && self.waiting.len() < self.limits.waiting_messages
     }
 
-    fn deliver_waiting(&mut self, now: Instant) {
-        while let Some(entry) = self.waiting.first_entry()
+    /// What is complete and next, as far as the application's reading allows.
+    fn deliver_waiting(&mut self) {
+        while !self.is_unread_full()
+            && let Some(entry) = self.waiting.first_entry()
             && *entry.key() == self.next
             && matches!(entry.get(), Waiting::Whole { .. })
         {
             let Waiting::Whole { channel, bytes } = entry.remove() else { unreachable!() };
             self.bytes -= bytes.len();
             self.deliver(channel, &bytes);
-            self.progress = now;
         }
     }
 

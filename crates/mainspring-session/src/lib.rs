@@ -26,6 +26,8 @@
 //! What it is not: encryption (the checksums by key of [`ac`] tell strangers from peers, and hide nothing), login,
 //! NAT traversal, congestion control.
 
+#![forbid(unsafe_code)]
+
 pub mod ac;
 mod budget;
 mod event;

@@ -128,8 +128,10 @@ impl Link {
             1 => datagram.push(self.draw().to_le_bytes()[0]),
             _ if datagram.is_empty() => {}
             _ => {
-                let bit = (self.draw() % (datagram.len() as u64 * 8)) as usize;
-                datagram[bit / 8] ^= 1 << (bit % 8);
+                let bits = self.draw();
+                #[allow(clippy::cast_possible_truncation, reason = "the remainder of a usize")]
+                let byte = (bits % datagram.len() as u64) as usize;
+                datagram[byte] ^= 1 << (bits >> 61);
             }
         }
     }

@@ -41,8 +41,8 @@ pub(crate) struct Kept {
     pub(crate) sent: Instant,
     /// When it was last sent.
     pub(crate) last: Instant,
-    /// Whether it was sent more than once.
-    pub(crate) is_resent: bool,
+    /// How often it was sent again.
+    pub(crate) resends: u8,
     /// Whether it waits to be sent again.
     pub(crate) is_wanted: bool,
 }
@@ -79,15 +79,6 @@ impl ResendCache {
     pub(crate) fn has_room(&self, length: usize) -> bool {
         self.records.len() < self.limits.packets as usize
             && (self.records.is_empty() || self.used + length <= self.limits.bytes as usize)
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.records.len()
-    }
-
-    /// Bytes of packets kept.
-    pub(crate) fn used_bytes(&self) -> usize {
-        self.used
     }
 
     /// Memory kept.
@@ -136,7 +127,7 @@ impl ResendCache {
             length: length as u32,
             sent: now,
             last: now,
-            is_resent: false,
+            resends: 0,
             is_wanted: false,
         });
         let packet = &mut self.bytes[start..self.end];
@@ -212,8 +203,7 @@ impl ResendCache {
     /// A ring of at least twice the size, its packets moved to the front.
     fn grow(&mut self, length: usize) {
         const LEAST: usize = 512;
-        let mut bytes = Vec::new();
-        bytes.resize((self.bytes.len() * 2).max(self.used + length).max(LEAST), 0);
+        let mut bytes = vec![0; (self.bytes.len() * 2).max(self.used + length).max(LEAST)];
         let mut end = 0;
         for record in &mut self.records {
             let from = record.start as usize..(record.start + record.length) as usize;
@@ -260,9 +250,9 @@ mod tests {
                     model.retain(|(number, _)| *number >= below);
                     prop_assert_eq!(cache.forget_below(below), before - model.len());
                 }
-                prop_assert_eq!(cache.len(), model.len());
-                prop_assert!(cache.used_bytes() <= 30_000 + 900);
-                prop_assert!(cache.used_bytes() >= model.iter().map(|(_, packet)| packet.len()).sum());
+                prop_assert_eq!(cache.records.len(), model.len());
+                prop_assert!(cache.used <= 30_000 + 900);
+                prop_assert!(cache.used >= model.iter().map(|(_, packet)| packet.len()).sum());
                 prop_assert!(cache.find(next).is_none());
                 for (number, packet) in &model {
                     let (record, bytes) = cache.find(*number).unwrap();

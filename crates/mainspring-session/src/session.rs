@@ -274,7 +274,8 @@ impl<W: WireFormat> Session<W> {
         [closing, self.wire.next_timeout(&self.outbox), self.inbound.stalls_at(), self.rests_at()]
             .into_iter()
             .flatten()
-            .fold(Some(idle), |earliest, moment| earliest.min(Some(moment)))
+            .chain([idle])
+            .min()
     }
 
     /// What it has counted.

@@ -247,9 +247,9 @@ fn acknowledging() -> Result<(f64, f64)> {
 
 /// Memory of one of many sessions that have talked and rest, as the allocator counts it.
 fn idle_bytes() -> Result<u64> {
-    const SESSIONS: u64 = 100;
+    const SESSIONS: usize = 100;
     let (allocated, freed) = allocated_and_freed();
-    let mut sessions: Vec<Box<Session<Ac>>> = Vec::with_capacity(SESSIONS as usize);
+    let mut sessions: Vec<Box<Session<Ac>>> = Vec::with_capacity(SESSIONS);
     let mut datagram = Vec::with_capacity(4096);
     for _ in 0..SESSIONS {
         let mut session = Box::new(server());
@@ -273,7 +273,7 @@ fn idle_bytes() -> Result<u64> {
     }
     let (allocated, freed) = (allocated_and_freed().0 - allocated, allocated_and_freed().1 - freed);
     drop(sessions);
-    Ok((allocated - freed) / SESSIONS)
+    Ok((allocated - freed) / SESSIONS as u64)
 }
 
 fn acknowledge_all(session: &mut Session<Ac>, now: Instant) -> Result<()> {

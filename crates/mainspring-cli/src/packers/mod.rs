@@ -93,11 +93,11 @@ impl Unfinished {
 
     /// The piece to be sent into a packet with this much room, if one fits; it then counts as sent.
     fn take(&mut self, room: usize) -> Option<u16> {
-        const DATA: u32 = wire::DATA as u32;
-        let index = if !self.tail_sent && room >= wire::OVERHEAD + (self.length % DATA) as usize {
+        let index = if !self.tail_sent && room >= wire::OVERHEAD + self.length as usize % wire::DATA
+        {
             self.tail_sent = true;
             self.count - 1
-        } else if room >= wire::OVERHEAD + self.left.min(DATA) as usize {
+        } else if room >= wire::OVERHEAD + (self.left as usize).min(wire::DATA) {
             self.next += 1;
             self.next - 1
         } else {
@@ -118,7 +118,9 @@ impl Unfinished {
     }
 
     fn size(&self, index: u16) -> u32 {
-        (self.length - u32::from(index) * wire::DATA as u32).min(wire::DATA as u32)
+        #[allow(clippy::cast_possible_truncation, reason = "448")]
+        const DATA: u32 = wire::DATA as u32;
+        (self.length - u32::from(index) * DATA).min(DATA)
     }
 }
 

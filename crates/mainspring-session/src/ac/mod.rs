@@ -123,7 +123,8 @@ pub struct Config {
     pub resend: ResendLimits,
     /// Bytes sent again a second, at most, over a second's worth saved up: no request makes more of itself.
     pub resend_bytes_per_second: u32,
-    /// A packet is not sent again sooner than this after the last time.
+    /// A packet is not sent again sooner than this after the first time, four times as long after the second, and so on
+    /// up to 2 s.
     pub resend_after: Duration,
     /// Between two bundles.
     pub bundle_gap: Duration,
@@ -292,11 +293,9 @@ impl Ac {
 
 impl WireFormat for Ac {
     fn shape(&self) -> Shape {
-        Shape {
-            data: FRAGMENT_DATA as u16,
-            overhead: FRAGMENT_HEADER as u16,
-            oversize_tails: self.is_ace(),
-        }
+        #[allow(clippy::cast_possible_truncation, reason = "448 and 16")]
+        let (data, overhead) = (FRAGMENT_DATA as u16, FRAGMENT_HEADER as u16);
+        Shape { data, overhead, oversize_tails: self.is_ace() }
     }
 
     fn channels(&self) -> u8 {

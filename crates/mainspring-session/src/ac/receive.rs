@@ -12,6 +12,9 @@ use crate::{Dropped, Heard, Stats};
 /// The original receives no more, and sends no more but by mistake.
 const LONGEST: usize = 1024;
 
+/// Between two sendings of a packet that is asked for over and over.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
 impl Ac {
     pub(super) fn receive_packet(
         &mut self,
@@ -136,7 +139,10 @@ impl Ac {
             let Some(number) = number::from_wire(wire, self.number) else { continue };
             lowest = lowest.min(number);
             if let Some((kept, _)) = self.cache.find(number) {
-                let rested = kept.last.saturating_add(self.config.resend_after) <= now;
+                // On a thin line the last one may still be under way: each takes four times as long as the one before.
+                let quarters = u32::from(kept.resends).min(8);
+                let pause = self.config.resend_after.saturating_mul(4_u32.pow(quarters));
+                let rested = kept.last.saturating_add(pause.min(LONGEST_PAUSE)) <= now;
                 if kept.is_wanted || !rested {
                     stats.resends_refused += 1;
                 } else {

@@ -45,10 +45,7 @@ impl Ac {
         let messages = (!outbox.is_empty() && self.cache.has_room(LONGEST))
             .then(|| if outbox.is_under_way() { Instant::ORIGIN } else { self.next_bundle });
         let age = self.cache.oldest().map(|sent| sent.saturating_add(self.config.resend.age));
-        [again, self.nak_at, reject, echo, messages, age]
-            .into_iter()
-            .flatten()
-            .fold(Some(marks), |earliest, moment| earliest.min(Some(moment)))
+        [again, self.nak_at, reject, echo, messages, age].into_iter().flatten().chain([marks]).min()
     }
 
     fn send_again(&mut self, now: Instant, buffer: &mut Vec<u8>, stats: &mut Stats) -> bool {
@@ -61,12 +58,13 @@ impl Ac {
             if !self.budget.take(now, packet.len() as u64) {
                 return false;
             }
-            if !kept.is_resent {
+            if kept.resends == 0 {
                 // One flag more is one more in the sum; everything else is as it was, the key included.
                 add_one(&mut packet[4..8]);
                 add_one(&mut packet[8..12]);
             }
-            (kept.is_resent, kept.is_wanted, kept.last) = (true, false, now);
+            (kept.resends, kept.is_wanted, kept.last) =
+                (kept.resends.saturating_add(1), false, now);
             buffer.extend_from_slice(packet);
             self.wanted.pop_front();
             stats.resends += 1;

@@ -4,7 +4,6 @@ use std::fs;
 use std::time::Duration;
 
 use super::*;
-use crate::{Event, MessageId, Refused};
 
 const T: f64 = 223_456_789.25;
 const SEED: u32 = 0x1234_5678;
@@ -214,4 +213,88 @@ fn published_client_packets() {
     assert_eq!(lengths, [12, 20, 16, 12, 500]);
     assert_eq!(session.wire.window.base(), 8);
     assert_eq!(session.stats().datagrams_received, 9);
+}
+
+/// Two sessions whose numbers are about to wrap: packets past 2^32 (0 is skipped), messages past it, the header's time past
+/// 2^16, with losses on the way.
+#[test]
+fn every_number_wraps_and_nothing_is_lost() {
+    let last = u64::from(u32::MAX) - 20;
+    let first_message = u32::MAX - 30;
+    // The time wraps after 10 s.
+    let world_time = f64::from(1 << 15) - 10.0;
+    let server = Config { world_time, ..Config::server(7, 1, 2) };
+    let client = Config { world_time, ..Config::client(7, 1, 2) };
+    let end = |config, message, inbound| {
+        Session::new(Ac::numbered(config, NOW, last, message, inbound), Limits::default(), NOW)
+    };
+    let mut server = end(server, first_message, 5);
+    let mut client = end(client, 5, u64::from(first_message));
+    let mut received = Vec::new();
+    let (mut datagram, mut body) = (Vec::new(), Vec::new());
+    let mut times = Vec::new();
+    let mut count = 0_usize;
+    for step in 0..8000_u32 {
+        let now = after(u64::from(step) * 5);
+        if step % 5 == 0 && step < 500 {
+            server.enqueue(Group::Smartbox.into(), &step.to_le_bytes()).unwrap();
+        }
+        while server.poll_transmit(now, &mut datagram).is_some() {
+            count += 1;
+            times.push(u16::from_le_bytes([datagram[14], datagram[15]]));
+            if !count.is_multiple_of(4) {
+                let _ = client.handle_datagram(now, &datagram);
+            }
+            datagram.clear();
+        }
+        while client.poll_transmit(now, &mut datagram).is_some() {
+            let _ = server.handle_datagram(now, &datagram);
+            datagram.clear();
+        }
+        while client.poll_event(&mut body).is_some() {
+            received.push(u32::from_le_bytes(body[..4].try_into().unwrap()));
+        }
+    }
+    assert_eq!(received, (0..500).step_by(5).collect::<Vec<_>>());
+    assert!(server.wire.unacknowledged() < 4, "what was sent in the last seconds");
+    assert!(server.wire.number > u64::from(u32::MAX) + 50);
+    assert!(times.first() > times.last(), "the time wrapped");
+}
+
+#[test]
+fn a_reject_carries_the_current_number_to_a_client_and_its_own_in_the_original() {
+    for (compat, advances) in [(Compat::Client, 0), (Compat::Ace, 1)] {
+        let mut session = quiet(config(compat), 0);
+        session.enqueue(Group::Smartbox.into(), &body(20, 0, 1)).unwrap();
+        datagrams(&mut session, NOW);
+        let number = session.wire.number;
+        session.wire.cache.forget_below(number + 1);
+        session.wire.rejects.push(2);
+        let reject = datagrams(&mut session, NOW).concat();
+        assert_eq!(
+            u64::from(u32::from_le_bytes(reject[..4].try_into().unwrap())),
+            number + advances
+        );
+        assert_eq!(reject[4..8], flags::REJECT.to_le_bytes());
+    }
+}
+
+#[test]
+fn lists_hold_no_more_numbers_than_a_client_takes() {
+    let mut session = quiet(config(Compat::Client), 0);
+    session.wire.window.hint(1000);
+    session.wire.nak_at = Some(NOW);
+    let nak = datagrams(&mut session, NOW).concat();
+    assert_eq!(nak.len(), 20 + 4 + 4 * 114);
+    assert_eq!(nak[20..28], [114, 0, 0, 0, 2, 0, 0, 0], "the lowest first");
+}
+
+#[test]
+fn an_echo_tells_for_how_long_it_was_held() {
+    let mut session = quiet(config(Compat::Client), 0);
+    session.wire.echo = Some((12.5, NOW));
+    session.wire.next_bundle = after(250);
+    let answer = datagrams(&mut session, after(250)).concat();
+    assert_eq!(answer[20..24], 12.5_f32.to_le_bytes());
+    assert_eq!(answer[24..28], 0.25_f32.to_le_bytes());
 }

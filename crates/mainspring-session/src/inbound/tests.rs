@@ -92,7 +92,7 @@ proptest! {
                 Waiting::Parts(parts) => parts.bytes.len(),
             }).sum();
             prop_assert_eq!(counted, inbound.waiting_bytes());
-            prop_assert!(inbound.unread_bytes() < 30_000 + 40_000);
+            prop_assert!(inbound.unread_bytes() < 30_000 + 10_000);
         }
     }
 }

@@ -121,16 +121,17 @@ impl Pair {
         self.run_until(self.now.saturating_add(time));
     }
 
-    /// Runs until all that was accepted is acknowledged, for `most` at most; whether it is.
+    /// Runs until all that was accepted is acknowledged, for `most` at most; whether it is. Nothing may be enqueued
+    /// meanwhile: each end needs one moment in which nothing is outstanding, their times of day included.
     pub(crate) fn settle(&mut self, most: Duration) -> bool {
         let end = self.now.saturating_add(most);
-        while self.now < end {
-            self.run_for(Duration::from_millis(50));
-            if self.server.session.is_settled() && self.client.session.is_settled() {
-                return true;
-            }
+        let mut settled = [false; 2];
+        while self.now < end && settled != [true; 2] {
+            self.run_for(Duration::from_millis(10));
+            settled[0] |= self.server.session.is_settled();
+            settled[1] |= self.client.session.is_settled();
         }
-        false
+        settled == [true; 2]
     }
 }
 
