@@ -2,6 +2,8 @@
 //!
 //! The cargo-fuzz targets and the `smoke` binary run the same bodies.
 
+pub mod session;
+
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
@@ -13,7 +15,13 @@ pub type Body = (&'static str, fn(&[u8]));
 
 /// All of them.
 #[cfg(fuzzing)]
-pub const BODIES: &[Body] = &[("wheel", wheel), ("time", time), ("cadence", cadence)];
+pub const BODIES: &[Body] = &[
+    ("wheel", wheel),
+    ("time", time),
+    ("cadence", cadence),
+    ("session_input", session::input),
+    ("session_peer", session::peer),
+];
 
 #[cfg(not(fuzzing))]
 compile_error!("build with RUSTFLAGS=\"--cfg fuzzing\", as scripts/fuzz-smoke does");

@@ -173,6 +173,7 @@ fn help_texts_are_those_that_were_read_and_approved() {
         ("bench-clocks", &["bench", "clocks", "--help"]),
         ("bench-churn", &["bench", "churn", "--help"]),
         ("bench-fire", &["bench", "fire", "--help"]),
+        ("bench-bundles", &["bench", "bundles", "--help"]),
         ("clock", &["clock", "--help"]),
     ] {
         let output = mainspring(arguments);

@@ -16,6 +16,9 @@ const FLOORS: &[&[&str]] = &[
     &["cron", "futures"],
 ];
 
+/// What the other libraries may name of `mainspring`; the program may name everything.
+const NEIGHBOURS: &[(&str, &[&str])] = &[("crates/mainspring-session/src/", &["time"])];
+
 /// The files that may ask the operating system for the time, or wait for it, and why.
 const OWNERS_OF_TIME: &[(&str, &str)] = &[
     ("crates/mainspring/src/sys/os_clock.rs", "the clocks where the system has no clock_gettime"),
@@ -67,6 +70,11 @@ fn findings(path: &str, text: &str) -> Vec<String> {
     let mut findings = Vec::new();
     if let Some(inside) = path.strip_prefix("crates/mainspring/src/") {
         findings.extend(wrong_floors(inside, &tokens));
+    }
+    for (_, allowed) in NEIGHBOURS.iter().filter(|(neighbour, _)| path.starts_with(neighbour)) {
+        let named = named_of_mainspring(&tokens);
+        let wrong = named.into_iter().filter(|module| !allowed.contains(module));
+        findings.extend(wrong.map(|module| format!("names mainspring::{module}; see NEIGHBOURS")));
     }
     if !OWNERS_OF_TIME.iter().any(|(owner, _)| owner == &path) {
         findings.extend(
@@ -155,6 +163,12 @@ fn modules_named<'a>(depth: usize, tokens: &[&'a str]) -> Vec<&'a str> {
         at += 1;
     }
     named
+}
+
+/// The modules of `mainspring` that a file of another crate names.
+fn named_of_mainspring<'a>(tokens: &[&'a str]) -> Vec<&'a str> {
+    let roots = tokens.windows(2).enumerate().filter(|(_, pair)| *pair == ["mainspring", "::"]);
+    roots.flat_map(|(at, _)| heads(&tokens[at + 2..])).collect()
 }
 
 /// The first names of a path, or of each path of a group.
@@ -383,6 +397,14 @@ mod samples {
         good(WHEEL, "use crate::time::Tick; use crate::wheel::key; use crate::{sys, time};");
         good("crates/mainspring/src/lib.rs", "pub use crate::tick::Loop;");
         good("crates/mainspring-cli/src/main.rs", "use crate::anything;");
+    }
+
+    #[test]
+    fn a_neighbour_names_only_what_it_may() {
+        let session = "crates/mainspring-session/src/ac/mod.rs";
+        bad(session, "use mainspring::clock::Tsc;", "names mainspring::clock");
+        bad(session, "fn f() { mainspring::timers::Timers::new(n) }", "names mainspring::timers");
+        good(session, "use mainspring::time::Instant;");
     }
 
     #[test]

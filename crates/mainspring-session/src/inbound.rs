@@ -398,4 +398,5 @@ impl Unread {
 }
 
 #[cfg(test)]
+#[allow(clippy::cast_possible_truncation, reason = "small numbers")]
 mod tests;

@@ -1,5 +1,7 @@
 //! What users of other session layers have reported, as tests: each named after what they saw.
 
+#![allow(clippy::cast_possible_truncation, reason = "small numbers")]
+
 mod common;
 
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! Two sessions over networks that lose, delay, overtake, double and damage: nothing lost, nothing twice, in order.
 
+#![allow(clippy::cast_possible_truncation, reason = "small numbers")]
+
 mod common;
 
 use std::time::Duration;

@@ -437,6 +437,7 @@ fn u16_at(bytes: &[u8], at: usize) -> u16 {
 }
 
 #[cfg(test)]
+#[allow(clippy::cast_possible_truncation, reason = "small numbers")]
 mod tests {
     use super::*;
 

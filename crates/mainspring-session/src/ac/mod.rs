@@ -376,4 +376,5 @@ const SERVER_ID: u16 = 0x0b;
 const FIRST_NUMBER: u64 = 2;
 
 #[cfg(test)]
+#[allow(clippy::cast_possible_truncation, reason = "small numbers")]
 mod tests;

@@ -130,6 +130,7 @@ impl Window {
 }
 
 #[cfg(test)]
+#[allow(clippy::cast_possible_truncation, reason = "small numbers")]
 mod tests {
     use super::*;
 

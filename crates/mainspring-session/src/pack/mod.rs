@@ -363,4 +363,5 @@ impl Bundle {
 }
 
 #[cfg(test)]
+#[allow(clippy::cast_possible_truncation, reason = "small numbers")]
 mod tests;

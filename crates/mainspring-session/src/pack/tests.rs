@@ -38,7 +38,8 @@ fn pack(shape: Shape, packer: Packer, lengths: &[usize]) -> Packets {
 #[test]
 fn published_orders() {
     use Packer::{FirstFit, StopAtSkip};
-    let cases: [(Shape, Packer, &[usize], &[&[(u32, u16)]]); 11] = [
+    type Expected = &'static [&'static [(u32, u16)]];
+    let cases: [(Shape, Packer, &[usize], Expected); 11] = [
         (OVERSIZE, StopAtSkip, &[300, 200, 100, 40], &[&[(0, 0)], &[(1, 0), (2, 0), (3, 0)]]),
         (OVERSIZE, FirstFit, &[300, 200, 100, 40], &[&[(0, 0), (2, 0)], &[(1, 0), (3, 0)]]),
         (
