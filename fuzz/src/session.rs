@@ -43,6 +43,8 @@ fn check(session: &mut Session<Ac>, now: Instant, longest: usize) {
         sent += 1;
         assert!(sent < 1000, "it sends without end");
     }
+    let next = session.next_timeout();
+    assert!(next.is_none_or(|next| next > now), "a loop would spin");
     let inbound = session.inbound();
     assert!(inbound.waiting_bytes() <= 8000 + 4000);
     assert!(inbound.waiting_messages() <= 16 + 1);

@@ -17,8 +17,9 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// A full one. Rates of 0 are taken as 1.
+    /// A full one. A rate or a limit of 0 is taken as 1.
     pub(crate) fn new(per_second: u64, most: u64, now: Instant) -> Self {
+        let most = most.max(1);
         Self { per_second: per_second.max(1), most, left: most, since: now }
     }
 
@@ -79,6 +80,15 @@ mod tests {
         assert_eq!(spent, 1001);
         assert!(budget.take(at(100_000), 100));
         assert!(!budget.take(at(100_000), 1));
+    }
+
+    /// "0" must be neither no limit nor no end of waiting.
+    #[test]
+    fn nothing_is_as_little_as_can_be() {
+        let mut budget = Budget::new(0, 0, Instant::ORIGIN);
+        assert!(budget.take(Instant::ORIGIN, 484));
+        assert!(!budget.take(Instant::from_nanos(999_999_999), 484));
+        assert_eq!(budget.ready_at(484), Instant::from_nanos(1_000_000_000));
     }
 
     #[test]

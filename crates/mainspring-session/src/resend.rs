@@ -77,7 +77,7 @@ impl ResendCache {
 
     /// Whether a packet of up to `length` bytes may be sent now.
     pub(crate) fn has_room(&self, length: usize) -> bool {
-        self.records.len() < self.limits.packets as usize
+        self.records.len() < self.limits.packets.max(1) as usize
             && (self.records.is_empty() || self.used + length <= self.limits.bytes as usize)
     }
 
@@ -135,6 +135,13 @@ impl ResendCache {
         packet
     }
 
+    /// The length of a packet; 0 if it is not kept any more. O(1).
+    pub(crate) fn length_of(&self, number: u64) -> usize {
+        let ahead = number.checked_sub(self.first).and_then(|ahead| usize::try_from(ahead).ok());
+        let record = ahead.and_then(|index| self.records.get(index));
+        record.map_or(0, |record| record.length as usize)
+    }
+
     /// A packet and its record, if it is still kept. O(1).
     pub(crate) fn find(&mut self, number: u64) -> Option<(&mut Kept, &mut [u8])> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
@@ -164,9 +171,9 @@ impl ResendCache {
         count
     }
 
-    /// Gives up what was first sent before `moment`; returns how many.
-    pub(crate) fn forget_sent_before(&mut self, moment: Instant) -> usize {
-        let old = self.records.iter().take_while(|record| record.sent < moment).count();
+    /// Gives up what was first sent at `moment` or before; returns how many.
+    pub(crate) fn forget_sent_until(&mut self, moment: Instant) -> usize {
+        let old = self.records.iter().take_while(|record| record.sent <= moment).count();
         self.forget_below(self.first + old as u64)
     }
 
@@ -270,10 +277,10 @@ mod tests {
             cache.push(number, &[1; 100], Instant::from_nanos(number));
         }
         cache.find(2).unwrap().0.last = Instant::from_nanos(100);
-        assert_eq!(cache.forget_sent_before(Instant::from_nanos(5)), 3);
+        assert_eq!(cache.forget_sent_until(Instant::from_nanos(4)), 3);
         assert_eq!(cache.oldest(), Some(Instant::from_nanos(5)));
-        assert!(cache.find(4).is_none());
-        assert!(cache.find(5).is_some());
+        assert_eq!((cache.find(4).is_none(), cache.length_of(4)), (true, 0));
+        assert_eq!((cache.find(5).is_some(), cache.length_of(5)), (true, 100));
     }
 
     #[test]

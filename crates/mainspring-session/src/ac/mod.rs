@@ -340,12 +340,12 @@ impl WireFormat for Ac {
     }
 
     fn expire(&mut self, now: Instant) -> Result<(), Reason> {
-        let kept_since = now.saturating_sub(self.config.resend.age);
-        if self.cache.oldest().is_some_and(|sent| sent < kept_since) {
+        let age = self.config.resend.age;
+        if self.cache.oldest().is_some_and(|sent| sent.saturating_add(age) <= now) {
             if !self.is_ace() {
                 return Err(Reason::Unacknowledged);
             }
-            self.cache.forget_sent_before(kept_since);
+            self.cache.forget_sent_until(now.saturating_sub(age));
         }
         Ok(())
     }

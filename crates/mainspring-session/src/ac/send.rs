@@ -38,9 +38,10 @@ impl Ac {
 
     /// When, by time alone, there will be something to send or to forget.
     pub(super) fn next_due(&self, outbox: &Outbox) -> Option<Instant> {
-        let again = self.wanted.front().map(|_| self.budget.ready_at(layout::DATAGRAM as u64));
+        let wanted = self.wanted.front().map(|&number| self.cache.length_of(number));
+        let again = wanted.map(|length| self.budget.ready_at(length as u64));
         let reject = (!self.rejects.is_empty()).then_some(Instant::ORIGIN);
-        let echo = self.echo.map(|_| self.next_bundle);
+        let echo = self.echo.filter(|_| self.has_room_for_marks()).map(|_| self.next_bundle);
         let marks = self.ack_at.min(self.time_at).max(self.next_bundle);
         let messages = (!outbox.is_empty() && self.cache.has_room(LONGEST))
             .then(|| if outbox.is_under_way() { Instant::ORIGIN } else { self.next_bundle });
@@ -108,7 +109,7 @@ impl Ac {
         if now < self.next_bundle {
             return false;
         }
-        let has_room = self.cache.has_room(HEADER + PAYLOAD);
+        let has_room = self.has_room_for_marks();
         let tells_time = now >= self.time_at && has_room;
         let mut present = 0;
         let mut sections = [0; 24];
@@ -155,6 +156,10 @@ impl Ac {
             self.cache.push(self.number, &buffer[start..], now);
         }
         true
+    }
+
+    fn has_room_for_marks(&self) -> bool {
+        self.cache.has_room(HEADER + PAYLOAD)
     }
 
     fn send_messages(&mut self, now: Instant, outbox: &mut Outbox, buffer: &mut Vec<u8>) -> bool {

@@ -40,7 +40,7 @@ impl Window {
             base,
             highest: base,
             parked: VecDeque::new(),
-            limit: limit.into(),
+            limit: limit.max(1).into(),
         }
     }
 
@@ -87,7 +87,6 @@ impl Window {
         self.key(number)?;
         let index = self.index(number)?;
         self.parked.insert(index, Parked { key: 0, is_done: false });
-        self.parked.truncate(self.limit);
         self.arrive(number);
         Ok(())
     }
