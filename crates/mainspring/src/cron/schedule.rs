@@ -309,7 +309,7 @@ impl Schedule {
             What::Every { period, .. } => {
                 format!("every {:#}", signed(Duration::from_nanos(*period)))
             }
-            What::At(at) => format!("once, at {}", at.to_zoned(self.zone.clone())),
+            What::At(at) => format!("once, at {}", self.told(*at).nominal),
         }
     }
 

@@ -165,7 +165,7 @@ impl Inner {
         let wake = wake.map_or(look, |wake| wake.min(look));
         let plan = Plan::every_from(wake, LOOK, Missed::Skip).tolerance(Duration::ZERO);
         if let Some(timer) = &*lock(&self.timer) {
-            drop(timer.change(plan));
+            let _ = timer.change(plan);
         }
     }
 }
