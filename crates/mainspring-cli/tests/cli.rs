@@ -175,6 +175,10 @@ fn help_texts_are_those_that_were_read_and_approved() {
         ("bench-fire", &["bench", "fire", "--help"]),
         ("bench-bundles", &["bench", "bundles", "--help"]),
         ("clock", &["clock", "--help"]),
+        ("cron", &["cron", "--help"]),
+        ("cron-next", &["cron", "next", "--help"]),
+        ("cron-explain", &["cron", "explain", "--help"]),
+        ("cron-run", &["cron", "run", "--help"]),
     ] {
         let output = mainspring(arguments);
         assert_eq!(output.status.code(), Some(0));

@@ -9,7 +9,7 @@ use mainspring::cron::Expression;
 #[ignore = "needs a file of cases; scripts/cron-cronsim writes it"]
 fn expressions_run_as_cronsim_says() {
     let path = std::env::var("CRONSIM_CASES").expect("scripts/cron-cronsim sets CRONSIM_CASES");
-    let (mut count, mut different) = (0, Vec::new());
+    let (mut count, mut explained, mut different) = (0, 0, Vec::new());
     for line in std::fs::read_to_string(path).unwrap().lines() {
         let [text, zone, start, forward, backward] = line.split('\t').collect::<Vec<_>>()[..]
         else {

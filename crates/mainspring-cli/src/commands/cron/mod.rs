@@ -5,9 +5,11 @@ mod next;
 pub(crate) mod options;
 mod run;
 
+use std::fmt::Display;
+use std::io::{self, Write as _};
+
 use self::options::Cron;
 use crate::exit::Failure;
-use crate::output::Output;
 
 pub(crate) fn run(cron: &Cron) -> Result<(), Failure> {
     match cron {
@@ -29,8 +31,15 @@ pub(crate) fn run(cron: &Cron) -> Result<(), Failure> {
                     "Its times are fixed: --gap and --repeated say what a clock change does to them."
                 }
             };
-            Output::new(false, false).print(format_args!("{words}.\n{rule}"))
+            line(format_args!("{words}.\n{rule}"))
         }
         Cron::Run(options) => run::run(options),
     }
+}
+
+/// Prints a line, at once: whoever follows a long run sees it when it happens.
+fn line(what: impl Display) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    let written = writeln!(out, "{what}").and_then(|()| out.flush());
+    written.map_err(|error| Failure::output("standard output", error))
 }

@@ -5,9 +5,9 @@ use jiff::{SignedDuration, Timestamp};
 use mainspring::cron::{ClockChange, Effect, Pass};
 use serde::Serialize;
 
+use super::line;
 use super::options::Next;
 use crate::exit::Failure;
-use crate::output::Output;
 
 #[derive(Serialize)]
 struct Document {
@@ -40,7 +40,6 @@ pub(super) fn run(next: &Next) -> Result<(), Failure> {
     // A change just before the first run may be what moved it.
     let until = runs.last().map_or(next.from, |run| run.at);
     let changes: Vec<ClockChange> = schedule.clock_changes(next.from, until).collect();
-    let mut output = Output::new(false, false);
     if next.json {
         let document = Document {
             schedule: schedule.to_string(),
@@ -65,7 +64,7 @@ pub(super) fn run(next: &Next) -> Result<(), Failure> {
                 .collect(),
         };
         let json = serde_json::to_string_pretty(&document).map_err(anyhow::Error::new);
-        return output.print(json.map_err(Failure::Experiment)?);
+        return line(json.map_err(Failure::Experiment)?);
     }
     let mut changes = changes.into_iter().peekable();
     let mut lines = Vec::new();
@@ -95,7 +94,7 @@ pub(super) fn run(next: &Next) -> Result<(), Failure> {
     if runs.is_empty() {
         lines.push("never".to_owned());
     }
-    output.print(lines.join("\n"))
+    line(lines.join("\n"))
 }
 
 fn local(at: Timestamp, zone: &TimeZone) -> String {

@@ -11,9 +11,9 @@ use mainspring::cron::{self, Service, WallClock as _};
 use mainspring::scheduler::Scheduler;
 
 use super::args::Overlapping;
+use super::line;
 use super::options::Run;
 use crate::exit::Failure;
-use crate::output::Output;
 
 enum Event {
     Due(cron::Run),
@@ -35,9 +35,8 @@ pub(super) fn run(options: &Run) -> Result<(), Failure> {
     let scheduler = Scheduler::closures().context("no thread").map_err(failed)?;
     let service = Service::start(&scheduler, Monotonic, Wall::new())
         .map_err(|refused| failed(anyhow::anyhow!("{refused}")))?;
-    let mut output = Output::new(false, false);
     let Some(job) = add(&service, options, sender) else {
-        return output.print("never");
+        return line("never");
     };
 
     let wall = Wall::new();
@@ -45,7 +44,7 @@ pub(super) fn run(options: &Run) -> Result<(), Failure> {
     let mut ends = false;
     loop {
         match events.recv_timeout(if work.running.is_empty() { 10 * LOOK } else { LOOK }) {
-            Ok(Event::Due(run)) if !ends => work.due(run, &mut output)?,
+            Ok(Event::Due(run)) if !ends => work.due(run)?,
             Ok(Event::Interrupted) => {
                 ends = true;
                 work.waiting = None;
@@ -53,12 +52,12 @@ pub(super) fn run(options: &Run) -> Result<(), Failure> {
             Ok(Event::Due(_)) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => ends = true,
         }
-        work.look(wall.wall(), &mut output)?;
+        work.look(wall.wall())?;
         let is_over = ends || service.next_due(job).is_none();
         // What was handed out before the schedule ended is still in the channel.
         if is_over && work.running.is_empty() && work.waiting.is_none() {
             match events.try_recv() {
-                Ok(Event::Due(run)) if !ends => work.due(run, &mut output)?,
+                Ok(Event::Due(run)) if !ends => work.due(run)?,
                 _ => return Ok(()),
             }
         }
@@ -79,22 +78,22 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// A run is due: by the policy it starts, waits or is left out.
-    fn due(&mut self, run: cron::Run, output: &mut Output) -> Result<(), Failure> {
+    fn due(&mut self, run: cron::Run) -> Result<(), Failure> {
         let starts = match self.options.overlap {
             Overlapping::Allow => self.running.len() < MOST,
             Overlapping::Skip | Overlapping::Queue => self.running.is_empty(),
         };
         if starts {
-            return self.start(&run, output);
+            return self.start(&run);
         }
         if self.options.overlap == Overlapping::Queue && self.waiting.is_none() {
             self.waiting = Some(run);
             return Ok(());
         }
-        output.print(format_args!("{}  left out: the command still runs", run.occurrence.nominal))
+        line(format_args!("{}  left out: the command still runs", run.occurrence.nominal))
     }
 
-    fn start(&mut self, run: &cron::Run, output: &mut Output) -> Result<(), Failure> {
+    fn start(&mut self, run: &cron::Run) -> Result<(), Failure> {
         let [program, arguments @ ..] = &self.options.command[..] else { return Ok(()) };
         self.number += 1;
         match Command::new(program).args(arguments).spawn() {
@@ -105,7 +104,7 @@ impl Work<'_> {
                     missed => format!(", {missed} missed before it"),
                 };
                 let late = run.lateness().as_millis();
-                output.print(format_args!(
+                line(format_args!(
                     "{}  run {} started {late} ms after its time{missed}",
                     run.occurrence.nominal, self.number
                 ))
@@ -117,15 +116,15 @@ impl Work<'_> {
     }
 
     /// Says which commands have ended, and starts what waited for them.
-    fn look(&mut self, now: Timestamp, output: &mut Output) -> Result<(), Failure> {
+    fn look(&mut self, now: Timestamp) -> Result<(), Failure> {
         let mut ended = Vec::new();
         self.running.retain_mut(|(number, started, child)| match child.try_wait() {
             Ok(None) => true,
             Ok(Some(status)) if status.success() => false,
             Ok(Some(status)) => {
                 ended.push(format!(
-                    "run {number} failed after {:#}: {status}",
-                    now.duration_since(*started)
+                    "run {number} failed after {} ms: {status}",
+                    now.duration_since(*started).as_millis()
                 ));
                 false
             }
@@ -134,13 +133,13 @@ impl Work<'_> {
                 false
             }
         });
-        for line in ended {
-            output.print(line)?;
+        for end in ended {
+            line(end)?;
         }
         if self.running.is_empty()
             && let Some(run) = self.waiting.take()
         {
-            self.start(&run, output)?;
+            self.start(&run)?;
         }
         Ok(())
     }
