@@ -59,7 +59,7 @@ pub fn cron(data: &[u8]) {
         "UTC0",
         "CET-1CEST,M3.5.0,M10.5.0/3",
         "LHST-10:30LHDT-11,M10.1.0,M4.1.0",
-        "X3Y1,M1.1.0/0,M2.1.0/0",
+        "XXX3YYY1,M1.1.0/0,M2.1.0/0",
     ];
     let zone =
         TimeZone::posix(rules[usize::from(bytes.byte() % 4)]).expect("the rules are well-formed");

@@ -17,7 +17,7 @@ use crate::experiments::{
 pub(crate) enum Options {
     Bench(Bench),
     Clock(Clock),
-    Cron(crate::commands::cron::options::Cron),
+    Cron(Box<crate::commands::cron::options::Cron>),
 }
 
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Options {
                 Ok(Self::Clock(Clock { span, output: output(clock.output) }))
             }
             args::Command::Cron(cron) => {
-                crate::commands::cron::options::decide(cron).map(Self::Cron)
+                crate::commands::cron::options::decide(cron).map(Box::new).map(Self::Cron)
             }
         }
     }

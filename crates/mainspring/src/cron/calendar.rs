@@ -168,10 +168,7 @@ impl Set {
         self.years.is_none_or(|years| {
             (FIRST_YEAR..=LAST_YEAR).contains(&year) && {
                 let bit = (year - FIRST_YEAR).unsigned_abs();
-                years
-                    .iter()
-                    .nth((bit / 64) as usize)
-                    .is_some_and(|word| word >> (bit % 64) & 1 == 1)
+                years.get((bit / 64) as usize).is_some_and(|word| word >> (bit % 64) & 1 == 1)
             }
         })
     }
@@ -302,6 +299,39 @@ mod tests {
             assert_eq!(weekday(number), expected.weekday().to_sunday_zero_offset() as u32);
             assert_eq!(month_length(year, month), expected.days_in_month() as u32);
             expected = expected.tomorrow().unwrap();
+        }
+    }
+
+    #[test]
+    fn both_searches_find_what_a_look_at_each_second_finds() {
+        let (least, most) = (day_number(2024, 2, 28) * DAY, day_number(2024, 3, 2) * DAY);
+        for (seconds, minutes, hours) in [
+            (1 << 59, 1, 1 << 23),
+            (1 | 1 << 30, 1 << 59 | 1 << 7, 1 | 1 << 12),
+            (u64::MAX >> 4, 1 << 59, 1 << 22 | 1 << 23),
+            (1 << 17 | 1 << 3, u64::MAX >> 4, 1 << 5),
+        ] {
+            let days = Days { plain: 1 << 29, before_last: 1 << 1, ..Days::default() };
+            let weekdays = Weekdays { plain: 0x7f, ..Weekdays::default() };
+            let months = 1 << 2 | 1 << 3;
+            let set =
+                Set { seconds, minutes, hours, months, days, weekdays, years: None, both: true };
+            let matches: std::vec::Vec<i64> =
+                (least..most).filter(|at| set.contains(*at)).collect();
+            let (mut at, mut found) = (least, std::vec::Vec::new());
+            while let Some(next) = set.next(at).filter(|next| *next < most) {
+                found.push(next);
+                at = next + 1;
+            }
+            assert_eq!(found, matches);
+            found.clear();
+            at = most - 1;
+            while let Some(previous) = set.previous(at).filter(|previous| *previous >= least) {
+                found.insert(0, previous);
+                at = previous - 1;
+            }
+            assert_eq!(found, matches);
+            assert!(!matches.is_empty());
         }
     }
 }

@@ -190,7 +190,7 @@ impl Schedule {
     #[must_use]
     pub fn jitter(self, jitter: Duration, id: &str) -> Self {
         let range = u128::from(saturating_nanos(jitter)) + 1;
-        let part = u128::from(hash(id, JITTER)) * range >> 64;
+        let part = (u128::from(hash(id, JITTER)) * range) >> 64;
         let part = u64::try_from(part).unwrap_or(u64::MAX);
         Self { jitter: signed(Duration::from_nanos(part)), ..self }
     }
