@@ -2,12 +2,16 @@
 #![cfg(feature = "cron")]
 
 use core::time::Duration;
+use std::sync::{Arc, mpsc};
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
+use mainspring::clock::Monotonic;
 use mainspring::cron::{
-    Dialect, Effect, Expression, Field, Gap, Jobs, Missed, Now, Overlap, Pass, Run, Runs, Schedule,
+    Dialect, Effect, Expression, Field, Gap, Jobs, ManualWall, Missed, Now, Overlap, Pass, Run,
+    Runs, Schedule, Service,
 };
+use mainspring::scheduler::{OnPanic, Scheduler};
 use mainspring::time::Instant;
 
 fn at(text: &str) -> Timestamp {
@@ -197,18 +201,13 @@ fn what_is_wrong_is_said_with_the_field_and_what_is_allowed() {
 fn what_is_printed_reads_back_the_same() {
     for text in [
         "*/5 * * * *",
-        "+0 0 * * 1",
+        "0 0 * * +1",
         "0 30 2 l-3 jan-mar fri#l 2030-2040",
         "0 0 13 * +fri",
         "@weekly",
     ] {
-        if let Ok(expression) = Expression::parse(text) {
-            assert_eq!(
-                Expression::parse(&expression.to_string()).as_ref(),
-                Ok(&expression),
-                "{text}"
-            );
-        }
+        let expression = Expression::parse(text).unwrap();
+        assert_eq!(Expression::parse(&expression.to_string()).as_ref(), Ok(&expression), "{text}");
     }
     let spread = |id| {
         Expression::parse_with("H H(1-5) H * H", Dialect::Mainspring, Some(id)).unwrap().to_string()
@@ -423,4 +422,23 @@ fn a_schedule_ends_by_time_or_count_and_its_job_with_it() {
     assert!(jobs.add(clocks.0, Schedule::at(at("2025-12-31T00:00:00Z")), None, ()).is_none());
     assert_eq!(run_for(&mut jobs, &mut clocks, 60).len(), 4 + 3 + 2 + 1);
     assert_eq!(jobs.len(), 1);
+}
+
+#[test]
+fn a_service_notices_that_the_clock_was_set_and_survives_a_panic() {
+    let wall = Arc::new(ManualWall::new(at("2026-01-01T00:00:00Z")));
+    let scheduler = Scheduler::builder().on_panic(|_| OnPanic::Continue).closures().unwrap();
+    let service = Service::start(&scheduler, Monotonic, Arc::clone(&wall)).unwrap();
+    let (sender, receiver) = mpsc::channel();
+    let hourly = Schedule::parse("@hourly").unwrap();
+    let job = service.add(hourly.clone(), None, move |run| {
+        sender.send((run.occurrence.at, run.missed)).unwrap();
+        assert!(run.missed == 0, "a panic of the job");
+    });
+    wall.set(at("2026-01-01T05:30:00Z"));
+    assert_eq!(receiver.recv(), Ok((at("2026-01-01T05:00:00Z"), 4)));
+    wall.set(at("2026-01-01T06:00:00Z"));
+    assert_eq!(receiver.recv(), Ok((at("2026-01-01T06:00:00Z"), 0)));
+    assert!(service.remove(job.unwrap()));
+    assert!(service.is_empty());
 }

@@ -3,6 +3,7 @@
 //!
 //! The quick test runs a seeded sample; `scripts/cron-brute` runs the rest.
 #![cfg(feature = "cron")]
+#![allow(clippy::cast_possible_truncation)] // small numbers
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{AmbiguousOffset, TimeZone};
@@ -233,7 +234,7 @@ fn walk(random: &mut Random, zone: &TimeZone) -> Vec<Minute> {
             let mut missing = last.civil + 1.minute();
             while missing < civil {
                 skipped.push(missing);
-                missing = missing + 1.minute();
+                missing += 1.minute();
             }
         }
         minutes.push(Minute { at, civil, is_second, is_first, skipped });
