@@ -58,7 +58,7 @@ Exit codes:
   1  kept for comparisons: a certain regression
   2  the command line asks for something that does not exist or makes no sense
   3  the result cannot be written where it should go
-  4  an experiment failed, or its result would have been invalid";
+  4  an experiment failed, or its result would have been invalid; or a command could not be started";
 
 #[cfg(test)]
 mod tests {

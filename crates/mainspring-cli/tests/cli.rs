@@ -47,6 +47,51 @@ fn zero_and_absurd_counts_are_refused() {
 }
 
 #[test]
+fn cron_lists_runs_and_warns_where_the_clocks_change() {
+    let list = |expression: &str, from: &str, more: &[&str]| {
+        let zone = ["cron", "next", expression, "--zone", "America/New_York", "--from", from];
+        let output = mainspring(&[&zone[..], more].concat());
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let moved = list("30 2 * * *", "2026-03-08T00:00", &["-n", "1"]);
+    assert!(moved.contains("warning") && moved.contains("its run is moved"), "{moved}");
+    assert!(moved.contains("2026-03-08T07:00:00Z  (moved from 02:30:00)"), "{moved}");
+    let skipped = list("30 2 * * *", "2026-03-08T00:00", &["-n", "1", "--gap", "skip"]);
+    assert!(skipped.contains("no run then") && skipped.contains("2026-03-09T06:30"), "{skipped}");
+    let doubled = list("*/30 * * * *", "2026-11-01T00:40", &["-n", "4"]);
+    assert!(doubled.contains("runs at both") && doubled.contains("second of two"), "{doubled}");
+    let first = list("30 1 * * *", "2026-11-01T00:00", &["-n", "1"]);
+    assert!(first.contains("it runs at the first"), "{first}");
+    assert_eq!(list("0 0 31 4 *", "2026-01-01T00:00", &[]), "never\n");
+    let json = list("30 2 * * *", "2026-03-08T00:00", &["-n", "1", "--json"]);
+    let document: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(document["runs"][0]["pass"], "moved");
+    for (arguments, words) in [
+        (["next", "61 * * * *"], "minute field"),
+        (["next", "@reboot"], "when your program starts"),
+        (["explain", "CRON_TZ=Mars/Olympus @daily"], "Mars/Olympus"),
+    ] {
+        let line = refused(&[&["cron"][..], &arguments].concat());
+        assert!(line.contains(words), "{line}");
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn cron_runs_a_command_so_often_and_ends() {
+    let run =
+        ["cron", "run", "@every 10ms", "--zone", "UTC", "--times", "2", "--overlap", "queue", "--"];
+    let output = mainspring(&[&run[..], &["echo", "done"]].concat());
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text.lines().filter(|line| *line == "done").count(), 2, "{text}");
+    assert!(text.contains("run 2 started"), "{text}");
+    let missing = mainspring(&[&run[..], &["/no/such/program"]].concat());
+    assert_eq!(missing.status.code(), Some(4));
+}
+
+#[test]
 fn an_unwritable_document_is_refused_before_the_run() {
     let scratch = Scratch::new("unwritable");
     let directory = scratch.0.to_str().unwrap();

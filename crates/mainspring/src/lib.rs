@@ -91,6 +91,8 @@
 //! [`wheel`], [`timers`] and [`cadence`] remain, with the same contracts; memory then comes in smaller pieces and no system is asked for
 //! huge pages. A target needs 64-bit atomics.
 //!
+//! `cron` is not on by default: it adds the module of that name, and the library jiff, which knows the time zones.
+//!
 //! # Threads
 //!
 //! A wheel, timers, a cadence and a loop belong to one thread at a time: their methods take `&mut self`, or run on the calling

@@ -192,6 +192,8 @@ fn what_is_wrong_is_said_with_the_field_and_what_is_allowed() {
         assert!(error.to_string().contains(words), "{text}: {error}");
         assert!(error.to_string().lines().count() == 1 && error.span().end <= text.len());
     }
+    let error = Expression::parse("TZ=UTC 0 0 * * *").unwrap_err();
+    assert!(error.to_string().contains("Schedule::parse"), "{error}");
     let error = Schedule::parse("CRON_TZ=UTC 0 25 * * *").unwrap_err();
     assert_eq!(error.span(), 14..16);
     assert!(Expression::parse_with("0 0 0 * * *", Dialect::Quartz, None).is_err());

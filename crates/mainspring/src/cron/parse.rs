@@ -47,6 +47,10 @@ pub(super) fn parse(text: &str, dialect: Dialect, id: Option<&str>) -> Result<Pa
     let upper = text.to_ascii_uppercase();
     let upper = match upper.trim() {
         "" => return Err(ParseError::whole(text, "the expression is empty; try `30 2 * * *`")),
+        zoned if zoned.starts_with("CRON_TZ=") || zoned.starts_with("TZ=") => {
+            let what = "a zone in front makes it a schedule: read it with Schedule::parse";
+            return Err(ParseError::whole(text, what));
+        }
         word if word.starts_with('@') => Cow::Borrowed(macro_fields(text, word, dialect)?),
         _ => Cow::Owned(upper),
     };

@@ -37,9 +37,15 @@ pub(super) fn run(next: &Next) -> Result<(), Failure> {
     let schedule = &next.schedule;
     let zone = schedule.time_zone();
     let runs: Vec<_> = schedule.iter(next.from).take(next.count).collect();
-    // A change just before the first run may be what moved it.
-    let until = runs.last().map_or(next.from, |run| run.at);
-    let changes: Vec<ClockChange> = schedule.clock_changes(next.from, until).collect();
+    // An hour is repeated by a change at its end, which may lie behind the last run.
+    let last = runs.last().map_or(next.from, |run| run.at);
+    let ahead = SignedDuration::from_hours(3);
+    let until = last.checked_add(ahead).unwrap_or(last);
+    let changes = schedule.clock_changes(next.from, until);
+    let concerns = |change: &ClockChange| {
+        change.at <= last || !matches!(change.effect, Effect::Moved | Effect::Skipped)
+    };
+    let changes: Vec<ClockChange> = changes.filter(concerns).collect();
     if next.json {
         let document = Document {
             schedule: schedule.to_string(),
@@ -76,9 +82,9 @@ pub(super) fn run(next: &Next) -> Result<(), Failure> {
             Pass::Second => "  (second of two)".to_owned(),
             Pass::Moved => format!("  (moved from {})", run.nominal.time()),
         };
-        // A change that repeats an hour concerns the run before it, one that leaves an hour out that behind it.
-        let ahead = SignedDuration::from_hours(3);
-        while let Some(change) = changes.next_if(|change| change.at <= run.at + ahead) {
+        while let Some(change) =
+            changes.next_if(|change| change.at <= run.at.checked_add(ahead).unwrap_or(run.at))
+        {
             let (_, words) = effect(change.effect);
             let offset = |at| zone.to_offset(at);
             let just_before = change.at - SignedDuration::from_secs(1);
