@@ -1,7 +1,9 @@
 //! `mainspring cron run`: a command at the times of a schedule.
 
 use std::process::{Child, Command};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -15,57 +17,49 @@ use super::line;
 use super::options::Run;
 use crate::exit::Failure;
 
-enum Event {
-    Due(cron::Run),
-    Interrupted,
-}
-
-/// How often the commands that run are looked at.
+/// How often the commands that run, and Ctrl-C, are looked for.
 const LOOK: Duration = Duration::from_millis(50);
 /// Commands that run at a time.
 const MOST: usize = 64;
 
 pub(super) fn run(options: &Run) -> Result<(), Failure> {
-    let (sender, events) = mpsc::channel();
-    let interrupt = sender.clone();
     let failed = |error: anyhow::Error| Failure::Experiment(error.context("cron run"));
-    ctrlc::set_handler(move || drop(interrupt.send(Event::Interrupted)))
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&interrupted);
+    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))
         .context("cannot listen for Ctrl-C")
         .map_err(failed)?;
     let scheduler = Scheduler::closures().context("no thread").map_err(failed)?;
     let service = Service::start(&scheduler, Monotonic, Wall::new())
         .map_err(|refused| failed(anyhow::anyhow!("{refused}")))?;
-    let Some(job) = add(&service, options, sender) else {
-        return line("never");
+    let (sender, due) = mpsc::channel();
+    let work = move |run: &cron::Run| {
+        let _ = sender.send(*run); // refused once the loop below has ended
     };
+    if service.add(options.schedule.clone(), None, work).is_none() {
+        return line("never");
+    }
 
     let wall = Wall::new();
     let mut work = Work { options, running: Vec::new(), waiting: None, number: 0 };
-    let mut ends = false;
-    loop {
-        match events.recv_timeout(if work.running.is_empty() { 10 * LOOK } else { LOOK }) {
-            Ok(Event::Due(run)) if !ends => work.due(run)?,
-            Ok(Event::Interrupted) => {
-                ends = true;
-                work.waiting = None;
-            }
-            Ok(Event::Due(_)) | Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => ends = true,
+    while !interrupted.load(Ordering::Relaxed) {
+        match due.recv_timeout(LOOK) {
+            Ok(run) => work.due(run)?,
+            Err(RecvTimeoutError::Timeout) => {}
+            // The schedule has ended, and dropped the job's closure.
+            Err(RecvTimeoutError::Disconnected) => break,
         }
         work.look(wall.wall())?;
-        let is_over = ends || service.next_due(job).is_none();
-        // What was handed out before the schedule ended is still in the channel.
-        if is_over && work.running.is_empty() && work.waiting.is_none() {
-            match events.try_recv() {
-                Ok(Event::Due(run)) if !ends => work.due(run)?,
-                _ => return Ok(()),
-            }
-        }
     }
-}
-
-fn add(service: &Service, options: &Run, sender: Sender<Event>) -> Option<cron::JobKey> {
-    service.add(options.schedule.clone(), None, move |run| drop(sender.send(Event::Due(*run))))
+    while let Some((.., child)) = work.running.first_mut() {
+        // A child that cannot be waited for is told by the look that follows.
+        drop(child.wait());
+        if interrupted.load(Ordering::Relaxed) {
+            work.waiting = None;
+        }
+        work.look(wall.wall())?;
+    }
+    Ok(())
 }
 
 /// The commands that run, and the run that waits.
