@@ -158,6 +158,12 @@ pub(crate) enum Op {
     JneqC(i32, u32),
     /// `load.s.alt a` and `jsgeq` with it
     JsgeqS(i32, u32),
+    /// `load.s.pri a; load.s.alt b; jsgeq t`
+    JsgeqSS(i16, i16, u32),
+    /// `const.alt a; sshr`
+    SshrC(i32),
+    /// `stor.s.pri a; jump t`
+    StorSJump(i32, u32),
     /// `pop.alt; add`
     PopAdd,
     /// `inc.s a; jump t`

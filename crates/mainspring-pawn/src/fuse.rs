@@ -21,6 +21,14 @@ fn fused(first: Op, second: Op, third: Op) -> Op {
         {
             Op::SysreqArgs(native, bytes)
         }
+        (Op::LoadSPri(first), Op::LoadSAlt(second), Op::Jsgeq(target)) => {
+            match (i16::try_from(first), i16::try_from(second)) {
+                (Ok(first), Ok(second)) => Op::JsgeqSS(first, second, target),
+                _ => Op::LoadSBoth(first, second),
+            }
+        }
+        (Op::ConstAlt(count), Op::Sshr, _) => Op::SshrC(count),
+        (Op::StorSPri(place), Op::Jump(target), _) => Op::StorSJump(place, target),
         (Op::LoadSPri(place), Op::PushPri, _) => Op::LoadSPush(place),
         (Op::LoadSPri(first), Op::LoadSAlt(second), _) => Op::LoadSBoth(first, second),
         (Op::LoadSPri(place), Op::AddC(more), _) => Op::LoadSAddC(place, more),

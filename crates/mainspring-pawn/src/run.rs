@@ -422,6 +422,21 @@ pub(crate) fn run(
                 pc += 1;
                 jump_if!(pri >= alt, target);
             }
+            Op::JsgeqSS(a, b, target) => {
+                pri = load!(frm.wrapping_add(a.into()));
+                alt = load!(frm.wrapping_add(b.into()));
+                pc += 2;
+                jump_if!(pri >= alt, target);
+            }
+            Op::SshrC(count) => {
+                alt = count;
+                pri = pri.wrapping_shr(count.cast_unsigned());
+                pc += 1;
+            }
+            Op::StorSJump(a, target) => {
+                store!(frm.wrapping_add(a), pri);
+                jump!(target);
+            }
             Op::IncSJump(a, target) => {
                 let place = frm.wrapping_add(a);
                 store!(place, load!(place).wrapping_add(1));
