@@ -114,6 +114,8 @@ pub(crate) struct World {
     /// When `main` wakes up, if it sleeps.
     wakes: Option<Instant>,
     fired: u64,
+    called: u64,
+    is_started: bool,
 }
 
 /// What a native is given to work with.
@@ -164,6 +166,8 @@ impl Host {
                 report: None,
                 wakes: None,
                 fired: 0,
+                called: 0,
+                is_started: false,
             },
             timers: Timers::with(now, Resolution::MILLISECOND, Duration::ZERO),
         };
@@ -186,7 +190,7 @@ impl Host {
 
     /// Runs `OnGameModeInit`, if it is there, then `main`.
     pub fn start(&mut self, now: Instant) {
-        self.world.now = now;
+        (self.world.now, self.world.is_started) = (now, true);
         self.callback("OnGameModeInit");
         if self.machine.image().main.is_some() {
             let result = self.main(Entry::Main);
@@ -213,6 +217,7 @@ impl Host {
             let timer = due.value();
             let (id, public, repeats) = (timer.id, timer.public, timer.repeats);
             if public != SILENT {
+                self.world.called += 1;
                 // A timer with values keeps them; the callback gets copies anyway.
                 let values = timer.values.clone();
                 self.world.fire(&mut self.machine, pass.timers(), (id, public), &values, fired);
@@ -227,10 +232,12 @@ impl Host {
         self.world.fired - before
     }
 
-    /// Runs `OnGameModeExit`, if it is there.
+    /// Ends the run: `OnGameModeExit`, if it is there and the script was [started](Self::start).
     pub fn stop(&mut self, now: Instant) {
         self.world.now = self.world.now.max(now);
-        self.callback("OnGameModeExit");
+        if std::mem::take(&mut self.world.is_started) {
+            self.callback("OnGameModeExit");
+        }
         self.world.flush();
     }
 
@@ -252,10 +259,22 @@ impl Host {
         self.world.fired
     }
 
+    /// Of these, those that called a public of the script.
+    #[must_use]
+    pub fn timers_called(&self) -> u64 {
+        self.world.called
+    }
+
     /// Faults of callbacks, since the start.
     #[must_use]
     pub fn faults(&self) -> u64 {
         self.world.faults.values().sum()
+    }
+
+    /// Whether the output could not be written.
+    #[must_use]
+    pub fn has_output_error(&self) -> bool {
+        self.world.output_error.is_some()
     }
 
     /// Why the output could not be written, once.

@@ -45,19 +45,18 @@ fn run(path: &Path, lines: &str) -> String {
 fn all_programs_in_all_variants() {
     let mut count = 0;
     let mut failures = Vec::new();
-    let mut paths: Vec<PathBuf> = fs::read_dir(fixtures().join("bin"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(fixtures().join("bin")).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     for path in paths {
         let file = path.file_name().unwrap().to_str().unwrap().trim_end_matches(".amx");
         let (name, variant) = file.split_once('.').unwrap();
-        let expected = |name: String| fs::read_to_string(fixtures().join("expected").join(name)).ok();
+        let expected =
+            |name: String| fs::read_to_string(fixtures().join("expected").join(name)).ok();
         // One compiler is built on the other, and both compile one program wrongly at their highest level.
         let own = variant.trim_start_matches("omp");
-        let Some(expected) = expected(format!("{name}.{own}.txt"))
-            .or_else(|| expected(format!("{name}.txt")))
+        let Some(expected) =
+            expected(format!("{name}.{own}.txt")).or_else(|| expected(format!("{name}.txt")))
         else {
             assert!(name.starts_with('b'), "no expected output of {file}");
             continue;

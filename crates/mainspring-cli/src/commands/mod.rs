@@ -2,3 +2,4 @@
 
 pub(crate) mod bench;
 pub(crate) mod clock;
+pub(crate) mod pawn;
