@@ -2,6 +2,7 @@
 //!
 //! The cargo-fuzz targets and the `smoke` binary run the same bodies.
 
+pub mod pawn;
 pub mod session;
 
 use std::num::{NonZeroU32, NonZeroU64};
@@ -21,6 +22,7 @@ pub const BODIES: &[Body] = &[
     ("cadence", cadence),
     ("session_input", session::input),
     ("session_peer", session::peer),
+    ("pawn", pawn::pawn),
 ];
 
 #[cfg(not(fuzzing))]
