@@ -4,22 +4,29 @@
 //! and [`Host::stop`]. Timers are [`mainspring::timers::Timers`], so the n-th firing of a repeating timer is due at its start
 //! plus n intervals, whatever happened to the ones before; `server_drift` repeats the servers' own arithmetic instead.
 
+mod call;
+mod value;
+
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::io::{self, Write};
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 use mainspring::cadence::Missed;
 use mainspring::time::{Clock, Instant, Resolution, saturating_nanos};
-use mainspring::timers::{Cancelled, Fired, Plan, TimerKey, Timers};
+use mainspring::timers::{Fired, Plan, TimerKey, Timers};
 
 use crate::error::{Code, LoadError};
 use crate::image::Image;
-use crate::machine::{Arguments, Entry, Fault, Machine, Natives, Outcome};
+use crate::machine::{Entry, Fault, Machine, Outcome};
 use crate::natives::{self, Native};
 use crate::report::Report;
+
+use self::call::interval;
+use self::value::pass_and_call;
+
+pub use self::value::Value;
 
 /// Whose rules a script is run by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,21 +58,6 @@ impl Options {
     }
 }
 
-/// An argument that a timer carries or a host passes.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Value {
-    /// A number, or the bits of a float.
-    Cell(i32),
-    /// A number passed by its address.
-    Reference(i32),
-    /// A string, passed unpacked.
-    Text(Box<[u8]>),
-    /// A string, passed packed.
-    Packed(Box<[u8]>),
-    /// An array.
-    Array(Box<[i32]>),
-}
-
 /// What the wheel holds of a script's timer.
 #[derive(Clone, Debug)]
 pub(crate) struct ScriptTimer {
@@ -79,9 +71,6 @@ pub(crate) struct ScriptTimer {
 
 /// The public of a timer that fires without calling anything.
 const SILENT: u32 = u32::MAX;
-
-/// Missed firings of a repeating timer that are made up for in one tick, at most.
-const CATCH_UP: NonZeroU32 = NonZeroU32::new(100).expect("not zero");
 
 /// Between two ticks of a server, and so between two firings of a timer with no interval.
 pub const TICK: Duration = Duration::from_millis(5);
@@ -365,233 +354,6 @@ pub fn missing_natives(image: &Image) -> impl Iterator<Item = &str> {
     image.natives.iter().map(|native| native.name.as_str()).filter(is_missing)
 }
 
-/// Puts values on heap and stack, calls, and gives the heap back.
-fn pass_and_call(
-    machine: &mut Machine,
-    call: &mut Call<'_>,
-    index: usize,
-    values: &mut [Value],
-    reads_back: bool,
-) -> Result<Outcome, Fault> {
-    let heap = machine.heap_end();
-    let fault = |code| Fault { code, place: None, address: 0 };
-    let mut places = vec![0; if reads_back { values.len() } else { 0 }];
-    for (at, value) in values.iter().enumerate().rev() {
-        let result = pass(machine, value).and_then(|address| {
-            if reads_back {
-                places[at] = address;
-            }
-            machine.push(address)
-        });
-        if let Err(code) = result {
-            machine.forget_arguments();
-            machine.release(heap);
-            return Err(fault(code));
-        }
-    }
-    let outcome = machine.call(call, Entry::Public(index));
-    for (value, place) in values.iter_mut().zip(places) {
-        read_back(machine, value, place);
-    }
-    machine.release(heap);
-    outcome
-}
-
-/// What is to be pushed for a value: itself, or its address on the heap.
-fn pass(machine: &mut Machine, value: &Value) -> Result<i32, Code> {
-    match value {
-        Value::Cell(cell) => Ok(*cell),
-        Value::Reference(cell) => {
-            let address = machine.allot(1)?;
-            machine.set_cell(address, *cell)?;
-            Ok(address)
-        }
-        Value::Text(text) => {
-            let address = machine.allot(text.len() + 1)?;
-            machine.set_string(address, text, text.len() + 1)?;
-            Ok(address)
-        }
-        Value::Packed(text) => {
-            let mut bytes = text.to_vec();
-            bytes.push(0);
-            bytes.resize(bytes.len().next_multiple_of(4), 0);
-            let cells = bytes.as_chunks::<4>().0;
-            let address = machine.allot(cells.len())?;
-            for (cell, place) in cells.iter().zip((address..).step_by(4)) {
-                machine.set_cell(place, i32::from_be_bytes(*cell))?;
-            }
-            Ok(address)
-        }
-        Value::Array(cells) => {
-            let address = machine.allot(cells.len())?;
-            for (cell, place) in cells.iter().zip((address..).step_by(4)) {
-                machine.set_cell(place, *cell)?;
-            }
-            Ok(address)
-        }
-    }
-}
-
-fn read_back(machine: &Machine, value: &mut Value, place: i32) {
-    match value {
-        Value::Reference(cell) => *cell = machine.cell(place).unwrap_or(*cell),
-        Value::Array(cells) => {
-            for (cell, place) in cells.iter_mut().zip((place..).step_by(4)) {
-                *cell = machine.cell(place).unwrap_or(*cell);
-            }
-        }
-        Value::Cell(_) | Value::Text(_) | Value::Packed(_) => {}
-    }
-}
-
-impl Natives for Call<'_> {
-    #[inline]
-    fn call(
-        &mut self,
-        machine: &mut Machine,
-        native: usize,
-        arguments: Arguments,
-    ) -> Result<i32, Code> {
-        self.world.table[native](self, machine, arguments)
-    }
-}
-
-/// What natives do with the host.
-impl Call<'_> {
-    pub(crate) fn profile(&self) -> Profile {
-        self.world.options.profile
-    }
-
-    pub(crate) fn is_scripted(&self) -> bool {
-        self.world.options.scripted
-    }
-
-    pub(crate) fn print(&mut self, line: &[u8]) {
-        self.world.line(line);
-    }
-
-    pub(crate) fn complain(&mut self, line: &str) {
-        self.world.complain(line);
-    }
-
-    /// A number below `bound`, which is positive. The same run, the same numbers.
-    pub(crate) fn random(&mut self, bound: i32) -> i32 {
-        self.world.random = self
-            .world
-            .random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        let high = self.world.random >> 33;
-        i32::try_from(high % u64::from(bound.unsigned_abs())).expect("below an i32")
-    }
-
-    /// Calls a public in the middle of another; 0 if there is none, or if it fails.
-    pub(crate) fn call_public(
-        &mut self,
-        machine: &mut Machine,
-        name: &str,
-        values: &[Value],
-    ) -> Result<i32, Code> {
-        let Some(index) = machine.image().find_public(name) else { return Ok(0) };
-        match pass_and_call(machine, self, index, &mut values.to_vec(), false) {
-            Ok(Outcome::Returned(value) | Outcome::Sleeping(value)) => Ok(value),
-            // The caller has no budget left either.
-            Err(fault) if fault.code == Code::Budget => Err(fault.code),
-            Err(fault) => {
-                self.world.tell_fault(name, &fault);
-                Ok(0)
-            }
-        }
-    }
-
-    /// Starts a timer; its id, or 0 if it is refused.
-    pub(crate) fn set_timer(
-        &mut self,
-        machine: &Machine,
-        public: &str,
-        interval: i32,
-        repeats: bool,
-        values: Vec<Value>,
-    ) -> Result<i32, Code> {
-        let index = machine.image().find_public(public).and_then(|index| u32::try_from(index).ok());
-        if index.is_none() && self.profile() == Profile::OpenMp {
-            self.world.complain(&format!("warning: no public {public}: the timer is not started"));
-            return Ok(0);
-        }
-        if interval < 0 && self.profile() == Profile::OpenMp {
-            self.world.complain(&format!("error: the interval of {public} is negative; 0 is used"));
-        }
-        let interval_ms = u32::try_from(interval).unwrap_or(0);
-        let id = self.world.next_id;
-        let timer = ScriptTimer {
-            id,
-            public: index.unwrap_or(SILENT),
-            interval_ms,
-            repeats,
-            values: values.into(),
-        };
-        let now = self.world.now;
-        let plan = plan(interval_ms, repeats);
-        let Ok(key) = self.timers.try_arm(now, plan, timer) else { return Err(Code::Memory) };
-        self.world.keys.insert(id, key);
-        // After four thousand million timers the ids of those long gone come again.
-        self.world.next_id = id.checked_add(1).unwrap_or(1);
-        Ok(id.cast_signed())
-    }
-
-    fn key(&self, id: i32) -> Option<TimerKey> {
-        self.world.keys.get(&id.cast_unsigned()).copied()
-    }
-
-    pub(crate) fn timer(&self, id: i32) -> Option<&ScriptTimer> {
-        self.timers.value(self.key(id)?)
-    }
-
-    pub(crate) fn kill_timer(&mut self, id: i32) -> bool {
-        let Some(key) = self.world.keys.remove(&id.cast_unsigned()) else { return false };
-        !matches!(self.timers.cancel(key), Cancelled::Ended)
-    }
-
-    /// Milliseconds until it fires, rounded up; 0 if there is no such timer.
-    pub(crate) fn remaining_ms(&self, id: i32) -> i32 {
-        let remaining = self.key(id).and_then(|key| self.timers.remaining(self.world.now, key));
-        let ms = remaining.map_or(0, |remaining| remaining.as_nanos().div_ceil(1_000_000));
-        i32::try_from(ms).unwrap_or(i32::MAX)
-    }
-
-    pub(crate) fn interval_ms(&self, id: i32) -> i32 {
-        self.timer(id).map_or(0, |timer| i32::try_from(timer.interval_ms).unwrap_or(i32::MAX))
-    }
-
-    /// From now on it fires at this interval, the first time one interval from now.
-    pub(crate) fn set_interval(&mut self, id: i32, interval: i32) -> bool {
-        let Some(key) = self.key(id) else { return false };
-        let Some(timer) = self.timers.value_mut(key) else { return false };
-        timer.interval_ms = u32::try_from(interval).unwrap_or(0);
-        let plan = plan(timer.interval_ms, timer.repeats);
-        self.timers.change(self.world.now, key, plan)
-    }
-
-    pub(crate) fn pause_timer(&mut self, id: i32) -> bool {
-        self.key(id).is_some_and(|key| self.timers.pause(self.world.now, key))
-    }
-
-    pub(crate) fn resume_timer(&mut self, id: i32) -> bool {
-        self.key(id).is_some_and(|key| self.timers.resume(self.world.now, key))
-    }
-
-    /// Milliseconds since the start; wraps after 24.8 days, as scripts expect, and never steps.
-    #[allow(clippy::cast_possible_truncation, reason = "wraps")]
-    pub(crate) fn tick_count(&self) -> i32 {
-        let elapsed = self.world.now.saturating_duration_since(self.world.started);
-        (saturating_nanos(elapsed) / 1_000_000) as i32
-    }
-
-    pub(crate) fn tick_rate(&self) -> i32 {
-        i32::try_from(self.world.tick_rate).unwrap_or(i32::MAX)
-    }
-}
-
 impl World {
     /// Runs the callback of a timer, and accounts for it.
     fn fire(
@@ -669,24 +431,6 @@ impl World {
         if let Err(error) = self.output.flush() {
             self.output_error.get_or_insert(error);
         }
-    }
-}
-
-fn interval(ms: u32) -> Duration {
-    if ms == 0 { TICK } else { Duration::from_millis(ms.into()) }
-}
-
-fn plan(interval_ms: u32, repeats: bool) -> Plan {
-    let first = Duration::from_millis(interval_ms.into());
-    if repeats {
-        let missed = match interval_ms {
-            // Once per tick, not more.
-            0 => Missed::Skip,
-            _ => Missed::CatchUp { at_most: CATCH_UP },
-        };
-        Plan::every(first, interval(interval_ms), missed)
-    } else {
-        Plan::after(first)
     }
 }
 

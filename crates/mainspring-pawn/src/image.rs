@@ -50,6 +50,7 @@ pub struct Entry {
 }
 
 const HEADER: usize = 56;
+const HEADER_BYTES: u32 = 56;
 const MAGIC_32: u16 = 0xf1e0;
 const FLAG_DEBUG: u16 = 0x02;
 const FLAG_COMPACT: u16 = 0x04;
@@ -218,7 +219,7 @@ impl Layout {
         let is_compact = layout.flags & FLAG_COMPACT != 0;
         let end = if is_compact { layout.cod } else { layout.hea };
         let order = [
-            HEADER as u32,
+            HEADER_BYTES,
             layout.publics,
             layout.natives,
             layout.libraries,
@@ -263,7 +264,7 @@ impl Layout {
             .map(|entry| {
                 let name = if self.entry == 8 {
                     let start = u32_at(entry, 4);
-                    if start < HEADER as u32 || start >= self.cod {
+                    if start < HEADER_BYTES || start >= self.cod {
                         return Err(LoadError::format("a name lies outside the table of names"));
                     }
                     &file[start as usize..self.cod as usize]

@@ -171,7 +171,7 @@ impl Machine {
 
     /// Calls into the script, with the arguments that were pushed.
     ///
-    /// May be called from a native, [`DEPTH`](self) deep; the budget is then that of the outermost call.
+    /// May be called from a native, 64 deep; the budget is then that of the outermost call.
     ///
     /// # Errors
     ///

@@ -43,7 +43,7 @@ impl Memory {
     #[inline(always)]
     pub(crate) fn load(&self, address: i32) -> Result<i32, Code> {
         let address = address.cast_unsigned();
-        if address % 4 == 0 {
+        if address.is_multiple_of(4) {
             self.cells.get(address as usize / 4).copied().ok_or(Code::MemoryAccess)
         } else {
             self.load_ragged(address)
@@ -53,7 +53,7 @@ impl Memory {
     #[inline(always)]
     pub(crate) fn store(&mut self, address: i32, value: i32) -> Result<(), Code> {
         let address = address.cast_unsigned();
-        if address % 4 == 0 {
+        if address.is_multiple_of(4) {
             let cell = self.cells.get_mut(address as usize / 4).ok_or(Code::MemoryAccess)?;
             *cell = value;
             Ok(())
