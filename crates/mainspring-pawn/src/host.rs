@@ -4,6 +4,7 @@
 //! and [`Host::stop`]. Timers are [`mainspring::timers::Timers`], so the n-th firing of a repeating timer is due at its start
 //! plus n intervals, whatever happened to the ones before; `server_drift` repeats the servers' own arithmetic instead.
 
+mod batch;
 mod call;
 mod value;
 
@@ -23,6 +24,7 @@ use crate::machine::{Entry, Fault, Machine, Outcome};
 use crate::natives::{self, Native};
 use crate::report::Report;
 
+use self::batch::{Batches, DEAD};
 use self::call::interval;
 use self::value::pass_and_call;
 
@@ -58,19 +60,31 @@ impl Options {
     }
 }
 
-/// What the wheel holds of a script's timer.
-#[derive(Clone, Debug)]
+/// What the wheel holds of a script's timer, as little as it can: each firing touches it.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct ScriptTimer {
     id: u32,
-    /// [`SILENT`] for one that does nothing.
+    /// [`SILENT`], or the index of a public and [`RARE`]; or [`BATCH`], and then `id` is that of a batch.
     public: u32,
+}
+
+/// The rest of a script's timer, by its id.
+#[derive(Clone, Debug)]
+pub(crate) struct Details {
+    key: TimerKey,
     interval_ms: u32,
     repeats: bool,
+    /// The batch that it is a member of, and its place there.
+    place: Option<(u32, u32)>,
     values: Box<[Value]>,
 }
 
-/// The public of a timer that fires without calling anything.
-const SILENT: u32 = u32::MAX;
+/// The public of a repeating timer that fires without calling anything.
+const SILENT: u32 = u32::MAX >> 1;
+/// Set if a firing has to look at the details: the timer has values, or fires once.
+const RARE: u32 = 1 << 31;
+/// Not one timer but a batch of them.
+const BATCH: u32 = SILENT - 1;
 
 /// Between two ticks of a server, and so between two firings of a timer with no interval.
 pub const TICK: Duration = Duration::from_millis(5);
@@ -89,7 +103,8 @@ pub struct Host {
 pub(crate) struct World {
     options: Options,
     table: Vec<Native>,
-    keys: HashMap<u32, TimerKey, BuildHasherDefault<IdHasher>>,
+    details: HashMap<u32, Details, BuildHasherDefault<IdHasher>>,
+    batches: Batches,
     next_id: u32,
     started: Instant,
     now: Instant,
@@ -142,7 +157,8 @@ impl Host {
             world: World {
                 options,
                 table: table.into_iter().map(|n| n.unwrap_or(natives::missing)).collect(),
-                keys: HashMap::default(),
+                details: HashMap::default(),
+                batches: Batches::default(),
                 next_id: 1,
                 started: now,
                 now,
@@ -199,26 +215,33 @@ impl Host {
             self.world.tell_fault("main", &fault);
         }
         let before = self.world.fired;
-        let mut pass = self.timers.poll(now);
-        while let Some(due) = pass.next() {
-            self.world.fired += 1;
-            let (key, fired) = (due.key(), due.fired());
-            let timer = due.value();
-            let (id, public, repeats) = (timer.id, timer.public, timer.repeats);
-            if public != SILENT {
-                self.world.called += 1;
-                // A timer with values keeps them; the callback gets copies anyway.
-                let values = timer.values.clone();
-                self.world.fire(&mut self.machine, pass.timers(), (id, public), &values, fired);
-            }
-            if repeats && self.world.options.server_drift {
-                self.world.drift(pass.timers(), key, fired);
-            } else if !repeats {
-                self.world.keys.remove(&id);
+        if self.world.options.scripted {
+            self.fire_in_order(now);
+        } else {
+            let mut pass = self.timers.poll(now);
+            while let Some(due) = pass.next() {
+                let (key, timer, fired) = (due.key(), *due.value(), due.fired());
+                self.world.run_timer(&mut self.machine, pass.timers(), key, timer, fired);
             }
         }
         self.world.flush();
         self.world.fired - before
+    }
+
+    /// As told runs want it: what is due at one moment in the order of ids, whenever it was armed.
+    fn fire_in_order(&mut self, now: Instant) {
+        let mut due = Vec::new();
+        let mut pass = self.timers.poll(now);
+        while let Some(firing) = pass.next() {
+            due.push((firing.key(), *firing.value(), firing.fired()));
+        }
+        due.sort_by_key(|(_, timer, fired)| (fired.nominal, timer.id));
+        for (key, timer, fired) in due {
+            // One that was killed by another in the meantime does not run.
+            if self.world.details.contains_key(&timer.id) {
+                self.world.run_timer(&mut self.machine, &mut self.timers, key, timer, fired);
+            }
+        }
     }
 
     /// Ends the run: `OnGameModeExit`, if it is there and the script was [started](Self::start).
@@ -239,7 +262,7 @@ impl Host {
     /// Timers alive.
     #[must_use]
     pub fn timers_alive(&self) -> usize {
-        self.world.keys.len()
+        self.world.details.len()
     }
 
     /// Timers that have fired, since the start.
@@ -343,7 +366,7 @@ impl fmt::Debug for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Host")
             .field("options", &self.world.options)
-            .field("timers", &self.world.keys.len())
+            .field("timers", &self.world.details.len())
             .finish_non_exhaustive()
     }
 }
@@ -355,21 +378,83 @@ pub fn missing_natives(image: &Image) -> impl Iterator<Item = &str> {
 }
 
 impl World {
+    /// A firing of the wheel: one timer, or a batch of them.
+    #[inline]
+    fn run_timer(
+        &mut self,
+        machine: &mut Machine,
+        timers: &mut Timers<ScriptTimer>,
+        key: TimerKey,
+        ScriptTimer { id, public }: ScriptTimer,
+        fired: Fired,
+    ) {
+        if public == BATCH {
+            self.run_batch(machine, timers, key, id, fired);
+            return;
+        }
+        self.fired += 1;
+        let is_rare = public & RARE != 0;
+        let public = public & !RARE;
+        if public != SILENT {
+            // A timer with values keeps them: the callback gets copies.
+            let details = if is_rare { self.details.get(&id) } else { None };
+            let values = details.map(|details| details.values.clone()).unwrap_or_default();
+            self.fire(machine, timers, (id, public), values, fired);
+        }
+        if is_rare && self.details.get(&id).is_some_and(|details| !details.repeats) {
+            self.details.remove(&id);
+        } else if self.options.server_drift {
+            self.drift(timers, id, key, fired);
+        }
+    }
+
+    fn run_batch(
+        &mut self,
+        machine: &mut Machine,
+        timers: &mut Timers<ScriptTimer>,
+        key: TimerKey,
+        batch: u32,
+        fired: Fired,
+    ) {
+        self.batches.begin_run(batch);
+        let mut place = 0;
+        while let Some(member) = self.batches.member(batch, place) {
+            place += 1;
+            if member.public == DEAD {
+                continue;
+            }
+            self.fired += 1;
+            if member.public != SILENT {
+                self.fire(machine, timers, (member.id, member.public), Box::default(), fired);
+            }
+        }
+        if self.batches.end_run(batch) {
+            timers.cancel(key);
+        } else if let Some(members) = self.batches.compact(batch) {
+            for (place, member) in (0..).zip(members) {
+                if let Some(details) = self.details.get_mut(&member.id) {
+                    details.place = Some((batch, place));
+                }
+            }
+        }
+    }
+
     /// Runs the callback of a timer, and accounts for it.
     fn fire(
         &mut self,
         machine: &mut Machine,
         timers: &mut Timers<ScriptTimer>,
         (id, public): (u32, u32),
-        values: &[Value],
+        mut values: Box<[Value]>,
         fired: Fired,
     ) {
+        self.called += 1;
         let started = self.report.as_ref().map(|(_, clock)| clock.now());
         let mut call = Call { world: self, timers };
         let result = if values.is_empty() {
             machine.call(&mut call, Entry::Public(public as usize))
         } else {
-            pass_and_call(machine, &mut call, public as usize, &mut values.to_vec(), false)
+            pass_and_call(machine, &mut call, public as usize, &mut values, false)
         };
         if let (Some((report, clock)), Some(started)) = (&mut self.report, started) {
             let took = clock.now().saturating_duration_since(started);
@@ -386,9 +471,9 @@ impl World {
     }
 
     /// Plans the next firing as the servers do.
-    fn drift(&self, timers: &mut Timers<ScriptTimer>, key: TimerKey, fired: Fired) {
-        let Some(timer) = timers.value(key) else { return };
-        let interval = interval(timer.interval_ms);
+    fn drift(&self, timers: &mut Timers<ScriptTimer>, id: u32, key: TimerKey, fired: Fired) {
+        let Some(details) = self.details.get(&id) else { return };
+        let interval = interval(details.interval_ms);
         let late = match self.options.profile {
             // Each tick whole milliseconds are subtracted, and it starts again at its full interval.
             Profile::Samp => Duration::ZERO,

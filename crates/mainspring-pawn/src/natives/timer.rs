@@ -23,7 +23,7 @@ pub(super) const TABLE: &[(&str, Native)] = &[
         Ok(i32::from(call.kill_timer(machine.argument(arguments, 0)?)))
     }),
     ("IsValidTimer", |call, machine, arguments| {
-        Ok(i32::from(call.timer(machine.argument(arguments, 0)?).is_some()))
+        Ok(i32::from(call.is_timer(machine.argument(arguments, 0)?)))
     }),
     ("GetTimerRemaining", |call, machine, arguments| {
         Ok(call.remaining_ms(machine.argument(arguments, 0)?))
