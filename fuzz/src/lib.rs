@@ -3,6 +3,7 @@
 //! The cargo-fuzz targets and the `smoke` binary run the same bodies.
 
 pub mod pawn;
+pub mod cron;
 pub mod session;
 
 use std::num::{NonZeroU32, NonZeroU64};
@@ -20,6 +21,7 @@ pub const BODIES: &[Body] = &[
     ("wheel", wheel),
     ("time", time),
     ("cadence", cadence),
+    ("cron", cron::cron),
     ("session_input", session::input),
     ("session_peer", session::peer),
     ("pawn", pawn::pawn),

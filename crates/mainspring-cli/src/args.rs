@@ -30,6 +30,7 @@ pub(crate) enum Command {
     Bench(Bench),
     Clock(Clock),
     Pawn(Pawn),
+    Cron(crate::commands::cron::args::Cron),
 }
 
 /// Measure: all experiments briefly, or one thoroughly.

@@ -20,6 +20,7 @@ pub(crate) enum Options {
     Bench(Bench),
     Clock(Clock),
     Pawn(Pawn),
+    Cron(Box<crate::commands::cron::options::Cron>),
 }
 
 #[derive(Debug)]
@@ -81,6 +82,9 @@ impl Options {
                 Ok(Self::Clock(Clock { span, output: output(clock.output) }))
             }
             args::Command::Pawn(pawn) => pawn_options(pawn.command).map(Self::Pawn),
+            args::Command::Cron(cron) => {
+                crate::commands::cron::options::decide(cron).map(Box::new).map(Self::Cron)
+            }
         }
     }
 }

@@ -229,6 +229,10 @@ fn help_texts_are_those_that_were_read_and_approved() {
         ("clock", &["clock", "--help"]),
         ("pawn-run", &["pawn", "run", "--help"]),
         ("pawn-inspect", &["pawn", "inspect", "--help"]),
+        ("cron", &["cron", "--help"]),
+        ("cron-next", &["cron", "next", "--help"]),
+        ("cron-explain", &["cron", "explain", "--help"]),
+        ("cron-run", &["cron", "run", "--help"]),
     ] {
         let output = mainspring(arguments);
         assert_eq!(output.status.code(), Some(0));

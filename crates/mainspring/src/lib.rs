@@ -12,6 +12,7 @@
 //! | the time, suspended hours included                   | [`Boot`](clock::Boot)                      | `std`  |
 //! | the time for a load, as of this pass                 | [`Cached`](clock::Cached)                  | `std`  |
 //! | the time without a system call, checked              | [`Tsc`](clock::Tsc)                        | `std`  |
+//! | schedules over minutes, days and clock changes      | [`cron`]                                   | `cron` |
 //! | unix time, and to be told when somebody sets it      | [`Wall`](clock::Wall)                      | `std`  |
 //! | time under a test's control                          | [`ManualClock`](time::ManualClock)         | core   |
 //!
@@ -121,6 +122,8 @@ pub mod _documentation {
 pub mod cadence;
 #[cfg(feature = "std")]
 pub mod clock;
+#[cfg(feature = "cron")]
+pub mod cron;
 #[cfg(feature = "std")]
 pub mod scheduler;
 #[cfg(feature = "std")]

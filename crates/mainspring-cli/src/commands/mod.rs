@@ -2,4 +2,5 @@
 
 pub(crate) mod bench;
 pub(crate) mod clock;
+pub(crate) mod cron;
 pub(crate) mod pawn;
