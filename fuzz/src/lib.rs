@@ -2,6 +2,7 @@
 //!
 //! The cargo-fuzz targets and the `smoke` binary run the same bodies.
 
+pub mod pawn;
 pub mod cron;
 pub mod session;
 
@@ -23,6 +24,7 @@ pub const BODIES: &[Body] = &[
     ("cron", cron::cron),
     ("session_input", session::input),
     ("session_peer", session::peer),
+    ("pawn", pawn::pawn),
 ];
 
 #[cfg(not(fuzzing))]

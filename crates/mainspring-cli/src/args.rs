@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::experiments::{bundles, churn, ticks, timers};
 use crate::{engines, exit, packers};
 
-/// Measures what timers, clocks and ticks cost on this machine.
+/// Measures what timers, clocks, ticks and sends cost on this machine, and runs Pawn scripts on the engine it measures.
 ///
 /// `mainspring bench` is the place to start: every experiment with few and small parameters, in under three minutes.
 /// `mainspring clock` says what this machine's clocks are worth, in plain words.
@@ -29,6 +29,7 @@ Start with `mainspring bench`: every experiment, briefly, in under three minutes
 pub(crate) enum Command {
     Bench(Bench),
     Clock(Clock),
+    Pawn(Pawn),
     Cron(crate::commands::cron::args::Cron),
 }
 
@@ -84,6 +85,7 @@ pub(crate) enum Experiment {
     Idle(Idle),
     Bundles(Bundles),
     Session(Session),
+    Pawn(PawnBench),
 }
 
 /// What timers cost a server's tick rate.
@@ -118,6 +120,10 @@ pub(crate) struct Ticks {
     /// Updates, and so lines, 100 ms apart [default: 40]
     #[arg(long, value_name = "N")]
     pub(crate) samples: Option<Count>,
+
+    /// Have a Pawn script start the timers, beside the wheel, in both loops: 10,000 an update, doing nothing
+    #[arg(long, conflicts_with_all = ["engine", "fun"])]
+    pub(crate) script: bool,
 
     /// Five million timers: 500 updates of 10,000 timers of 1000 ms
     #[arg(long, conflicts_with_all = ["per_update", "interval", "stagger", "samples"])]
@@ -305,6 +311,92 @@ pub(crate) struct Clock {
 
     #[command(flatten)]
     pub(crate) output: Output,
+}
+
+/// Run a SA:MP or open.mp script on this engine, or look into it.
+///
+/// The script's timers are mainspring's; everything else that it does stays within its own memory and a budget.
+#[derive(Args, Debug)]
+#[command(disable_help_subcommand = true)]
+pub(crate) struct Pawn {
+    #[command(subcommand)]
+    pub(crate) command: PawnCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PawnCommand {
+    Run(PawnRun),
+    Inspect(PawnInspect),
+}
+
+/// Run a script.
+///
+/// Calls OnGameModeInit and main, fires its timers, and calls OnGameModeExit at the end: after --seconds, at Ctrl-C, or when no
+/// timer is left. In real time the loop is that of the profile's server, 5 ms a tick.
+///
+/// With --virtual time jumps from one due timer to the next: a day passes in seconds, the same way each time. With --virtual alone,
+/// or with --script, nothing happens but what is told: `main` runs main, `call PUBLIC i:1 f:0.5 s:text a:1,2 r:7` a public,
+/// `advance MS` lets time pass, `cont` ends a sleep, `pubvar NAME` and `tags` show; each answers with a line that starts with `=`.
+#[derive(Args, Debug)]
+pub(crate) struct PawnRun {
+    /// The compiled script
+    #[arg(value_name = "FILE.amx")]
+    pub(crate) file: PathBuf,
+
+    /// Whose rules are kept [default: openmp; for told runs: samp]
+    #[arg(long)]
+    pub(crate) profile: Option<Profile>,
+
+    /// Seconds to run, of real or virtual time [default: until no timer is left]
+    #[arg(long, value_name = "N")]
+    pub(crate) seconds: Option<Count>,
+
+    /// Let time jump to what is due next
+    #[arg(long = "virtual")]
+    pub(crate) is_virtual: bool,
+
+    /// Do what FILE says, line by line, in virtual time
+    #[arg(long, value_name = "FILE", conflicts_with = "seconds")]
+    pub(crate) script: Option<PathBuf>,
+
+    /// Re-arm repeating timers as the server does, which drifts, instead of at start + n * interval
+    #[arg(long)]
+    pub(crate) server_drift: bool,
+
+    /// Say at the end, on standard error, what each callback cost and how late it was
+    #[arg(long)]
+    pub(crate) report: bool,
+}
+
+/// Show what is in a script: versions, sizes, publics, and natives, with those that are missing here.
+#[derive(Args, Debug)]
+pub(crate) struct PawnInspect {
+    /// The compiled script
+    #[arg(value_name = "FILE.amx")]
+    pub(crate) file: PathBuf,
+}
+
+/// Whose rules a script is run by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Profile {
+    /// SA:MP 0.3.7: work, then sleep; a timer on a missing public does nothing; a missing native stops the script
+    Samp,
+    /// open.mp: absolute deadlines; such a timer is refused; a missing native returns 0
+    Openmp,
+}
+
+/// How fast the Pawn machine is.
+///
+/// fib(32), a loop of 50 million passes, 20 million calls of a native, and a timer that calls a public of the script.
+#[derive(Args, Debug)]
+pub(crate) struct PawnBench {
+    /// Rounds; the median counts [default: 5]
+    #[arg(long, value_name = "N")]
+    pub(crate) rounds: Option<Count>,
+
+    /// Make everything so many times smaller and work the whole out [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) divisor: Option<Count>,
 }
 
 /// A whole number as people write it: `250000`, `250_000`, `250k`, `1M`.

@@ -13,6 +13,8 @@ pub(crate) enum Failure {
     Output(anyhow::Error),
     /// An experiment failed, or its result would have been invalid.
     Experiment(anyhow::Error),
+    /// A script cannot be run, or something in it failed.
+    Script(String),
     /// Whoever read our output has seen enough. That is no error.
     ReaderGone,
 }
@@ -29,7 +31,7 @@ impl Failure {
     /// The one line that tells the user, if there is anything to tell.
     pub(crate) fn message(&self) -> Option<String> {
         match self {
-            Self::Usage(text) => Some(text.clone()),
+            Self::Usage(text) | Self::Script(text) => Some(text.clone()),
             Self::Output(error) | Self::Experiment(error) => Some(format!("{error:#}")),
             Self::ReaderGone => None,
         }
@@ -41,6 +43,7 @@ impl Failure {
             Self::Usage(_) => USAGE,
             Self::Output(_) => OUTPUT,
             Self::Experiment(_) => EXPERIMENT,
+            Self::Script(_) => SCRIPT,
         })
     }
 }
@@ -50,6 +53,7 @@ const DONE: u8 = 0;
 const USAGE: u8 = 2;
 const OUTPUT: u8 = 3;
 const EXPERIMENT: u8 = 4;
+const SCRIPT: u8 = 5;
 
 /// The same, as `--help` tells it.
 pub(crate) const HELP: &str = "\
@@ -58,7 +62,8 @@ Exit codes:
   1  kept for comparisons: a certain regression
   2  the command line asks for something that does not exist or makes no sense
   3  the result cannot be written where it should go
-  4  an experiment failed, or its result would have been invalid; or a command could not be started";
+  4  an experiment failed, or its result would have been invalid; or a command could not be started
+  5  a Pawn script cannot be run, or one of its callbacks failed; the others went on";
 
 #[cfg(test)]
 mod tests {
@@ -73,7 +78,7 @@ mod tests {
 
     #[test]
     fn every_code_is_in_the_help() {
-        for code in [DONE, USAGE, OUTPUT, EXPERIMENT] {
+        for code in [DONE, USAGE, OUTPUT, EXPERIMENT, SCRIPT] {
             assert!(HELP.lines().any(|line| line.starts_with(&format!("  {code}  "))), "{code}");
         }
     }

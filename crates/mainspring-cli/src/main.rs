@@ -38,6 +38,7 @@ fn run(options: Options) -> Result<(), Failure> {
     match options {
         Options::Bench(bench) => commands::bench::run(&bench),
         Options::Clock(clock) => commands::clock::run(&clock),
+        Options::Pawn(pawn) => commands::pawn::run(&pawn),
         Options::Cron(cron) => commands::cron::run(&cron),
     }
 }

@@ -5,11 +5,13 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use mainspring_pawn::host::Profile;
+
 use crate::args::{self, Count};
 use crate::exit::Failure;
 use crate::experiments::{
-    AnyExperiment, Experiment as _, bundles, churn, clocks, fire, handoff, idle, session, ticks,
-    timers,
+    AnyExperiment, Experiment as _, bundles, churn, clocks, fire, handoff, idle, pawn, session,
+    ticks, timers,
 };
 
 /// What the program is to do.
@@ -17,6 +19,7 @@ use crate::experiments::{
 pub(crate) enum Options {
     Bench(Bench),
     Clock(Clock),
+    Pawn(Pawn),
     Cron(Box<crate::commands::cron::options::Cron>),
 }
 
@@ -37,6 +40,34 @@ pub(crate) struct Clock {
 }
 
 #[derive(Debug)]
+pub(crate) enum Pawn {
+    Run(PawnRun),
+    Inspect(PathBuf),
+}
+
+#[derive(Debug)]
+pub(crate) struct PawnRun {
+    pub(crate) file: PathBuf,
+    pub(crate) profile: Profile,
+    pub(crate) mode: PawnMode,
+    pub(crate) server_drift: bool,
+    pub(crate) report: bool,
+}
+
+/// What drives a script.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum PawnMode {
+    /// The lines of a file.
+    Script(PathBuf),
+    /// The one line `main`.
+    Main,
+    /// Virtual time, for so long.
+    Virtual { span: Duration },
+    /// Real time, for so long.
+    Live { span: Option<Duration> },
+}
+
+#[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) json: Option<PathBuf>,
     pub(crate) quiet: bool,
@@ -50,11 +81,35 @@ impl Options {
                 let span = Duration::from_secs(one("--seconds", clock.seconds, 1..=3600)?);
                 Ok(Self::Clock(Clock { span, output: output(clock.output) }))
             }
+            args::Command::Pawn(pawn) => pawn_options(pawn.command).map(Self::Pawn),
             args::Command::Cron(cron) => {
                 crate::commands::cron::options::decide(cron).map(Box::new).map(Self::Cron)
             }
         }
     }
+}
+
+fn pawn_options(command: args::PawnCommand) -> Result<Pawn, Failure> {
+    let run = match command {
+        args::PawnCommand::Inspect(inspect) => return Ok(Pawn::Inspect(inspect.file)),
+        args::PawnCommand::Run(run) => run,
+    };
+    let span = maybe("--seconds", run.seconds, 1..=YEAR_S)?.map(Duration::from_secs);
+    let mode = match (run.script.clone(), run.is_virtual, span) {
+        (Some(script), ..) => PawnMode::Script(script),
+        (None, true, None) => PawnMode::Main,
+        (None, true, Some(span)) => PawnMode::Virtual { span },
+        (None, false, span) => PawnMode::Live { span },
+    };
+    let is_told = matches!(mode, PawnMode::Script(_) | PawnMode::Main);
+    let profile = match run.profile {
+        Some(args::Profile::Samp) => Profile::Samp,
+        Some(args::Profile::Openmp) => Profile::OpenMp,
+        None if is_told => Profile::Samp,
+        None => Profile::OpenMp,
+    };
+    let args::PawnRun { file, server_drift, report, .. } = run;
+    Ok(Pawn::Run(PawnRun { file, profile, mode, server_drift, report }))
 }
 
 fn bench_options(bench: args::Bench) -> Result<Bench, Failure> {
@@ -68,6 +123,7 @@ fn bench_options(bench: args::Bench) -> Result<Bench, Failure> {
         Some(args::Experiment::Idle(idle)) => vec![Box::new(idle_plan(&idle)?)],
         Some(args::Experiment::Bundles(bundles)) => vec![Box::new(bundles_plan(bundles)?)],
         Some(args::Experiment::Session(session)) => vec![Box::new(session_plan(&session)?)],
+        Some(args::Experiment::Pawn(pawn)) => vec![Box::new(pawn_plan(&pawn)?)],
         None if bench.full => vec![
             Box::new(ticks::Plan::full()),
             Box::new(clocks::Plan::full()),
@@ -78,6 +134,7 @@ fn bench_options(bench: args::Bench) -> Result<Bench, Failure> {
             Box::new(idle::Plan::full()),
             Box::new(bundles::Plan::full()),
             Box::new(session::Plan::full()),
+            Box::new(pawn::Plan::full()),
         ],
         // The quickest first: something to read within seconds.
         None => vec![
@@ -90,6 +147,7 @@ fn bench_options(bench: args::Bench) -> Result<Bench, Failure> {
             Box::new(idle::Plan::quick()),
             Box::new(bundles::Plan::quick()),
             Box::new(session::Plan::quick()),
+            Box::new(pawn::Plan::quick()),
         ],
     };
     Ok(Bench { experiments, announce: bench.full, seed: bench.seed, output: output(bench.output) })
@@ -101,6 +159,11 @@ fn ticks_plan(raw: args::Ticks) -> Result<ticks::Plan, Failure> {
         plan.engines = vec![ticks::Engine::Wheel];
         (plan.per_update, plan.interval_ms, plan.stagger_ms) = (vec![10_000], vec![1000], vec![0]);
         plan.samples = 500;
+    }
+    if raw.script {
+        plan.engines = vec![ticks::Engine::Wheel, ticks::Engine::Script];
+        plan.loops = vec![ticks::Loop::Deadline, ticks::Loop::Sleep];
+        (plan.per_update, plan.stagger_ms) = (vec![10_000], vec![0]);
     }
     put(&mut plan.engines, raw.engine.map(distinct));
     put(&mut plan.loops, raw.kind.map(distinct));
@@ -204,6 +267,13 @@ fn session_plan(raw: &args::Session) -> Result<session::Plan, Failure> {
     Ok(plan)
 }
 
+fn pawn_plan(raw: &args::PawnBench) -> Result<pawn::Plan, Failure> {
+    let mut plan = pawn::Plan::full();
+    put(&mut plan.rounds, maybe("--rounds", raw.rounds, 1..=1000)?);
+    put(&mut plan.divisor, maybe("--divisor", raw.divisor, 1..=1000)?);
+    Ok(plan)
+}
+
 fn output(raw: args::Output) -> Output {
     Output { json: raw.json, quiet: raw.quiet }
 }
@@ -266,6 +336,7 @@ fn distinct<T: PartialEq>(items: Vec<T>) -> Vec<T> {
 }
 
 const HOUR_MS: u64 = 3_600_000;
+const YEAR_S: u64 = 365 * 86_400;
 
 /// More than any machine this is meant for holds in memory.
 const MOST_TIMERS: u64 = 100_000_000;
@@ -337,7 +408,10 @@ mod tests {
             bench.experiments.iter().map(|experiment| experiment.name()).collect();
         assert_eq!(
             names,
-            ["clocks", "ticks", "churn", "fire", "timers", "handoff", "idle", "bundles", "session"]
+            [
+                "clocks", "ticks", "churn", "fire", "timers", "handoff", "idle", "bundles",
+                "session", "pawn"
+            ]
         );
         let estimates: Vec<Duration> =
             bench.experiments.iter().map(|experiment| experiment.estimate()).collect();

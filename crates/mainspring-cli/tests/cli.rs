@@ -16,7 +16,7 @@ fn an_unknown_experiment_is_refused_and_a_similar_one_named() {
 fn an_unknown_engine_is_refused_and_those_that_exist_are_named() {
     let line = refused(&["bench", "ticks", "--engine", "wheel,abacus"]);
     assert!(
-        line.contains("'abacus'") && line.contains("[possible values: wheel, list, heap]"),
+        line.contains("'abacus'") && line.contains("[possible values: wheel, list, heap, script]"),
         "{line}"
     );
     let line = refused(&["bench", "churn", "--engine", "list"]);
@@ -208,6 +208,58 @@ fn without_arguments_the_program_says_where_to_start() {
     assert!(text.contains("mainspring bench") && text.contains("mainspring clock"), "{text}");
 }
 
+/// A script of the repository.
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pawn/timers.amx");
+
+#[test]
+fn a_script_runs_in_virtual_time_the_same_way_each_time() {
+    let run = || mainspring(&["pawn", "run", SCRIPT, "--virtual", "--seconds", "6", "--report"]);
+    let (first, second) = (run(), run());
+    assert_eq!(first.status.code(), Some(0), "{first:?}");
+    assert_eq!(first.stdout, second.stdout);
+    let text = String::from_utf8(first.stdout).unwrap();
+    assert_eq!(text.lines().count(), 40);
+    assert!(text.ends_with("[0039]: lastID: 00040001 tickrate: 0200\n"), "{text}");
+    let report = String::from_utf8(first.stderr).unwrap();
+    assert!(report.contains("OnUpdate") && report.contains("40,001 timers alive"), "{report}");
+}
+
+#[test]
+fn a_told_script_answers_line_by_line() {
+    let scratch = Scratch::new("told");
+    let path = scratch.path("lines.run");
+    fs::write(&path, "main\nadvance 1100\npubvar fired\n").unwrap();
+    let output = mainspring(&["pawn", "run", SCRIPT, "--script", path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("= main: err=0 ret=0\n"), "{text}");
+    assert!(text.ends_with("= t=1100\n= pubvar fired @28 = 0\n"), "{text}");
+    let alone = mainspring(&["pawn", "run", SCRIPT, "--virtual"]);
+    assert_eq!(String::from_utf8(alone.stdout).unwrap(), "= main: err=0 ret=0\n");
+    fs::write(&path, "mian\n").unwrap();
+    let output = mainspring(&["pawn", "run", SCRIPT, "--script", path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("line 1: \"mian\""));
+}
+
+#[test]
+fn what_is_no_script_is_said_in_one_line() {
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    for (arguments, code) in [
+        (&["pawn", "run", manifest][..], 5),
+        (&["pawn", "inspect", manifest], 5),
+        (&["pawn", "inspect", "no such file"], 2),
+        (&["pawn", "run", SCRIPT, "--seconds", "0"], 2),
+        (&["pawn", "run", SCRIPT, "--script", "no such file"], 2),
+    ] {
+        let output = mainspring(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {output:?}");
+        assert_eq!(String::from_utf8(output.stderr).unwrap().lines().count(), 1, "{arguments:?}");
+    }
+    let output = mainspring(&["pawn", "inspect", SCRIPT]);
+    assert!(String::from_utf8(output.stdout).unwrap().contains("All of them are here."));
+}
+
 /// Each text is a file in `tests/help`. After a change that is meant: `BLESS=1 cargo test -p mainspring-cli help`.
 #[test]
 fn help_texts_are_those_that_were_read_and_approved() {
@@ -220,6 +272,8 @@ fn help_texts_are_those_that_were_read_and_approved() {
         ("bench-fire", &["bench", "fire", "--help"]),
         ("bench-bundles", &["bench", "bundles", "--help"]),
         ("clock", &["clock", "--help"]),
+        ("pawn-run", &["pawn", "run", "--help"]),
+        ("pawn-inspect", &["pawn", "inspect", "--help"]),
         ("cron", &["cron", "--help"]),
         ("cron-next", &["cron", "next", "--help"]),
         ("cron-explain", &["cron", "explain", "--help"]),

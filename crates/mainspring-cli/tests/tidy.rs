@@ -17,7 +17,10 @@ const FLOORS: &[&[&str]] = &[
 ];
 
 /// What the other libraries may name of `mainspring`; the program may name everything.
-const NEIGHBOURS: &[(&str, &[&str])] = &[("crates/mainspring-session/src/", &["time"])];
+const NEIGHBOURS: &[(&str, &[&str])] = &[
+    ("crates/mainspring-session/src/", &["time"]),
+    ("crates/mainspring-pawn/src/", &["time", "cadence", "timers"]),
+];
 
 /// The files that may ask the operating system for the time, or wait for it, and why.
 const OWNERS_OF_TIME: &[(&str, &str)] = &[

@@ -3,3 +3,4 @@
 pub(crate) mod bench;
 pub(crate) mod clock;
 pub(crate) mod cron;
+pub(crate) mod pawn;

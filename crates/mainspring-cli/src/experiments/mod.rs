@@ -6,6 +6,7 @@ pub(crate) mod clocks;
 pub(crate) mod fire;
 pub(crate) mod handoff;
 pub(crate) mod idle;
+pub(crate) mod pawn;
 pub(crate) mod session;
 pub(crate) mod ticks;
 pub(crate) mod timers;
@@ -110,7 +111,7 @@ fn tick_name(resolution_ns: u64) -> String {
 }
 
 /// Digits in groups of three.
-fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {

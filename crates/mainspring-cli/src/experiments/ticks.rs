@@ -7,6 +7,7 @@
 //! that 99 of 100 do not exceed, and the ticks that were dropped. So nothing is gained by not firing, or by stuttering.
 
 mod due;
+mod script;
 mod server;
 
 use std::time::Duration;
@@ -34,6 +35,8 @@ pub(crate) enum Engine {
     List,
     /// A binary heap ordered by deadline
     Heap,
+    /// A Pawn script on mainspring's wheel, whose timers fire on a public that is not there
+    Script,
 }
 
 /// How a loop waits for its next tick.
@@ -240,6 +243,7 @@ impl Configuration {
             }
             Engine::List => server::run::<List>(self, engine, &clock, wait, taken),
             Engine::Heap => server::run::<Repeating<Heap>>(self, engine, &clock, wait, taken),
+            Engine::Script => script::run(self, &clock, wait, taken),
         }
     }
 
@@ -286,6 +290,7 @@ impl Engine {
             Self::Wheel => "wheel",
             Self::List => "list",
             Self::Heap => "heap",
+            Self::Script => "script",
         }
     }
 }
@@ -307,7 +312,7 @@ fn line(row: &Row) -> String {
 const UPDATE_EVERY: Duration = Duration::from_millis(100);
 
 /// In the most wasteful of the engines.
-const BYTES_PER_TIMER: u64 = 80;
+const BYTES_PER_TIMER: u64 = 160;
 
 #[cfg(test)]
 mod tests {

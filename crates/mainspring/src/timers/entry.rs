@@ -112,7 +112,9 @@ impl<T> Entry<T> {
 
     /// Takes the periods due at `now`, by the policy, and moves on to the next deadline.
     pub(super) fn next_period(&mut self, now: Instant) -> Fired {
-        let behind = now.as_nanos().saturating_sub(self.nominal) / self.period;
+        // Most are on time: a comparison spares them the division.
+        let late = now.as_nanos().saturating_sub(self.nominal);
+        let behind = if late < self.period { 0 } else { late / self.period };
         // Delay delivers the oldest; the others the newest so many.
         let skipped = match self.catch_up {
             DELAY => 0,

@@ -124,100 +124,134 @@ pub(super) fn run<T: Timers>(
     memory::release_freed();
     let mut server = Server::<T>::new(configuration, MILLIS.tick_at_or_after(clock.now()));
     tick_loop.run_with(clock, wait, |tick| {
-        let before = server.samples.len();
+        let before = server.book.samples.len();
         server.tick(tick, clock);
-        (before..server.samples.len()).for_each(|_| taken());
-        if server.samples.len() < configuration.samples as usize {
-            ControlFlow::Continue(())
-        } else {
-            ControlFlow::Break(())
-        }
+        (before..server.book.samples.len()).for_each(|_| taken());
+        if server.book.is_full() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     server.finish(engine)
 }
 
 struct Server<T> {
-    configuration: Configuration,
     timers: T,
-    /// The last id given out.
-    last_id: u32,
     updates: u32,
-    batches: Vec<Batch>,
-    fired: u64,
     /// The sum of the ids of all that fired.
     checksum: u64,
+    book: Book,
+}
+
+impl<T: Timers> Server<T> {
+    fn new(configuration: Configuration, now: Tick) -> Self {
+        let book = Book::new(configuration);
+        let mut server = Self { updates: 0, checksum: 0, timers: T::new(now), book };
+        server.timers.repeat(now, UPDATE_MS, UPDATE_ID);
+        server
+    }
+
+    fn tick(&mut self, context: &TickContext, clock: &impl Clock) {
+        let Self { checksum, book, .. } = self;
+        let mut updates = 0;
+        let tick = self.timers.pass(context.now, clock, |id| {
+            if id == UPDATE_ID {
+                updates += 1;
+            } else {
+                book.fired += 1;
+                *checksum = checksum.wrapping_add(u64::from(id));
+            }
+        });
+        let mut last_ids = Vec::new();
+        for _ in 0..updates {
+            self.updates += 1;
+            if self.updates > WARM_UP && !self.book.has_all_batches() {
+                last_ids.push(self.add_batch(MILLIS.tick_at_or_after(context.now)));
+            }
+        }
+        self.book.tick_took(clock.now().saturating_duration_since(context.now));
+        // The tick is over; what follows is not part of what is measured.
+        for last_id in last_ids {
+            self.book.take_sample(last_id, tick, &context.stats);
+        }
+    }
+
+    fn add_batch(&mut self, start: Tick) -> u32 {
+        let Configuration { per_update, interval_ms, stagger_ms, .. } = self.book.configuration;
+        let first_id = self.book.last_id + 1;
+        for timer in 0..per_update {
+            let interval_ms = interval_ms + timer * stagger_ms;
+            self.timers.repeat(start, interval_ms, first_id + timer);
+        }
+        self.book.add_batch(start)
+    }
+
+    fn finish(self, engine: Engine) -> Result<Vec<Sample>> {
+        let name = engine.name();
+        ensure!(self.timers.early() == 0, "{name}: {} timers fired early", self.timers.early());
+        let batches = self.book.batches.clone();
+        let samples = self.book.finish(name, T::EXACT)?;
+        if let (true, Some(last)) = (T::EXACT, samples.last()) {
+            let sums = batches.iter().map(|batch| batch.checksum(last.tick));
+            let expected = sums.fold(0, u64::wrapping_add);
+            ensure!(
+                self.checksum == expected,
+                "{name}: as many timers fired as were due, but not the same ones"
+            );
+        }
+        Ok(samples)
+    }
+}
+
+/// What is written down while a server runs, and worked out when it has ended.
+pub(super) struct Book {
+    configuration: Configuration,
+    /// The last id given out.
+    last_id: u32,
+    batches: Vec<Batch>,
+    /// Timers that have fired, updates not counted.
+    pub(super) fired: u64,
     /// How long each tick took.
     ticks_ns: Vec<u64>,
     samples: Vec<Sample>,
     resident_before: u64,
 }
 
-impl<T: Timers> Server<T> {
-    fn new(configuration: Configuration, now: Tick) -> Self {
+impl Book {
+    pub(super) fn new(configuration: Configuration) -> Self {
         let samples = configuration.samples as usize;
-        let mut server = Self {
+        Self {
             configuration,
             last_id: UPDATE_ID,
-            updates: 0,
             batches: Vec::with_capacity(samples),
             fired: 0,
-            checksum: 0,
             ticks_ns: Vec::with_capacity((samples + WARM_UP as usize) * 32),
             samples: Vec::with_capacity(samples),
             resident_before: memory::resident_bytes(),
-            timers: T::new(now),
-        };
-        server.timers.repeat(now, UPDATE_MS, UPDATE_ID);
-        server
-    }
-
-    fn tick(&mut self, context: &TickContext, clock: &impl Clock) {
-        let Self { fired, checksum, .. } = self;
-        let mut updates = 0;
-        let tick = self.timers.pass(context.now, clock, |id| {
-            if id == UPDATE_ID {
-                updates += 1;
-            } else {
-                *fired += 1;
-                *checksum = checksum.wrapping_add(u64::from(id));
-            }
-        });
-        let first_new = self.batches.len();
-        let mut last_ids = Vec::new();
-        for _ in 0..updates {
-            self.updates += 1;
-            if self.updates > WARM_UP && self.batches.len() < self.configuration.samples as usize {
-                self.add_batch(MILLIS.tick_at_or_after(context.now));
-                last_ids.push(self.last_id);
-            }
-        }
-        let took = clock.now().saturating_duration_since(context.now);
-        self.ticks_ns.push(mainspring::time::saturating_nanos(took));
-        // The tick is over; what follows is not part of what is measured.
-        for (new, last_id) in last_ids.into_iter().enumerate() {
-            debug_assert!(first_new + new < self.batches.len());
-            self.take_sample(last_id, tick, &context.stats);
         }
     }
 
-    fn add_batch(&mut self, start: Tick) {
+    fn has_all_batches(&self) -> bool {
+        self.batches.len() == self.configuration.samples as usize
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.samples.len() >= self.configuration.samples as usize
+    }
+
+    pub(super) fn tick_took(&mut self, time: Duration) {
+        self.ticks_ns.push(mainspring::time::saturating_nanos(time));
+    }
+
+    /// Timers were added at `start`; the last one's id is returned.
+    pub(super) fn add_batch(&mut self, start: Tick) -> u32 {
         let Configuration { per_update, interval_ms, stagger_ms, .. } = self.configuration;
         let first_id = self.last_id + 1;
-        for timer in 0..per_update {
-            let interval_ms = interval_ms + timer * stagger_ms;
-            self.timers.repeat(start, interval_ms, first_id + timer);
-        }
         self.last_id += per_update;
-        self.batches.push(Batch {
-            start: start.0,
-            timers: per_update,
-            interval_ms,
-            stagger_ms,
-            first_id,
-        });
+        let start = start.0;
+        let timers = per_update;
+        self.batches.push(Batch { start, timers, interval_ms, stagger_ms, first_id });
+        self.last_id
     }
 
-    fn take_sample(&mut self, last_id: u32, tick: Tick, stats: &TickStats) {
+    pub(super) fn take_sample(&mut self, last_id: u32, tick: Tick, stats: &TickStats) {
         let grown = memory::resident_bytes().saturating_sub(self.resident_before);
         self.samples.push(Sample {
             last_id,
@@ -235,11 +269,17 @@ impl<T: Timers> Server<T> {
         });
     }
 
-    /// Works out what was due and how long ticks took, and checks that nothing was gained by not firing.
-    fn finish(mut self, engine: Engine) -> Result<Vec<Sample>> {
-        let name = engine.name();
-        for sample in &mut self.samples {
-            sample.due = self.batches.iter().map(|batch| batch.due(sample.tick)).sum();
+    /// All that were due up to a tick.
+    fn due_by(&self, tick: u64) -> u64 {
+        self.batches.iter().map(|batch| batch.due(tick)).sum()
+    }
+
+    /// Works out what was due and how long ticks took, and checks that nothing was gained by not firing. With `exact` all
+    /// that was due must have fired.
+    pub(super) fn finish(mut self, name: &str, exact: bool) -> Result<Vec<Sample>> {
+        let mut samples = std::mem::take(&mut self.samples);
+        for sample in &mut samples {
+            sample.due = self.due_by(sample.tick);
             let mut ticks_ns = self.ticks_ns[..sample.ticks].to_vec();
             ticks_ns.sort_unstable();
             let us = |percent| {
@@ -249,21 +289,9 @@ impl<T: Timers> Server<T> {
             (sample.tick_us_p99, sample.tick_us_max) = (us(99.0), us(100.0));
             let Sample { fired, due, .. } = *sample;
             ensure!(fired <= due, "{name}: {fired} timers fired, but only {due} were due");
-            ensure!(
-                !T::EXACT || fired == due,
-                "{name}: {fired} timers fired of {due} that were due"
-            );
+            ensure!(!exact || fired == due, "{name}: {fired} timers fired of {due} that were due");
         }
-        ensure!(self.timers.early() == 0, "{name}: {} timers fired early", self.timers.early());
-        if let (true, Some(last)) = (T::EXACT, self.samples.last()) {
-            let sums = self.batches.iter().map(|batch| batch.checksum(last.tick));
-            let expected = sums.fold(0, u64::wrapping_add);
-            ensure!(
-                self.checksum == expected,
-                "{name}: as many timers fired as were due, but not the same ones"
-            );
-        }
-        Ok(self.samples)
+        Ok(samples)
     }
 }
 
@@ -276,14 +304,14 @@ const fn interval_ns(interval_ms: u32) -> u64 {
     interval_ms as u64 * 1_000_000
 }
 
-const MILLIS: Resolution = Resolution::MILLISECOND;
+pub(super) const MILLIS: Resolution = Resolution::MILLISECOND;
 
 /// Between two deadlines of the loop, or how long it sleeps.
-const TICK_MS: u64 = 5;
+pub(super) const TICK_MS: u64 = 5;
 
 /// The update is a timer among the others, and the first.
 const UPDATE_ID: u32 = 1;
-const UPDATE_MS: u32 = 100;
+pub(super) const UPDATE_MS: u32 = 100;
 
 /// Updates that add nothing, so that the first rate is that of an idle loop.
 pub(super) const WARM_UP: u32 = 10;
