@@ -1,35 +1,17 @@
 //! What owners rely on: one failing callback stops no other timer, hostile files are errors, loops end, profiles differ as told.
 
+mod common;
+
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use common::Shared;
 use mainspring::time::Instant;
 use mainspring_pawn::host::{Host, Options, Profile, missing_natives};
 use mainspring_pawn::{Code, Image, script};
 use proptest::prelude::*;
-
-#[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
-
-impl Shared {
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
-    }
-}
-
-impl Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 fn file(name: &str) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/bin").join(name);

@@ -1,28 +1,14 @@
 //! Every test program in every variant, its output exact.
 
-use std::fs;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+mod common;
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::Shared;
 use mainspring::time::Instant;
 use mainspring_pawn::host::{Host, Options, Profile};
 use mainspring_pawn::{Image, script};
-
-/// Output that can be looked at afterwards.
-#[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
@@ -37,8 +23,7 @@ fn run(path: &Path, lines: &str) -> String {
     for line in lines.lines() {
         script::run_line(&mut host, line).unwrap_or_else(|e| panic!("{path:?}: {e}"));
     }
-    let bytes = output.0.lock().unwrap().clone();
-    bytes.into_iter().map(char::from).collect()
+    output.text()
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! all are packed, so that a bundle of one message is measured at all.
 
 mod copy_hash;
+mod old;
 mod removal_list;
 mod session;
 mod tombstones;
@@ -58,8 +59,8 @@ impl Method {
 
     pub(crate) fn make(self, peers: usize) -> Box<dyn Way> {
         match self {
-            Self::RemovalList => Box::new(removal_list::Peers::new(peers)),
-            Self::Tombstones => Box::new(tombstones::Peers::new(peers)),
+            Self::RemovalList => Box::new(old::Peers::<removal_list::RemovalList>::new(peers)),
+            Self::Tombstones => Box::new(old::Peers::<tombstones::Tombstones>::new(peers)),
             Self::Mainspring => Box::new(session::Peers::new(peers)),
             Self::CopyHash => Box::new(copy_hash::Peers::new(peers)),
         }

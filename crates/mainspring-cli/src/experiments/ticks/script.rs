@@ -6,16 +6,15 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use mainspring::tick::{TickContext, TickLoop, Wait};
+use mainspring::tick::{TickContext, Wait};
 use mainspring::time::Clock;
 use mainspring_pawn::Image;
 use mainspring_pawn::host::{Host, Options, Profile};
 
-use super::server::{Book, MILLIS, Sample, TICK_MS, UPDATE_MS, WARM_UP};
-use super::{Configuration, Engine, Loop};
+use super::server::{Book, MILLIS, Sample, UPDATE_MS, WARM_UP, tick_loop};
+use super::{Configuration, Engine};
 use crate::experiments::pawn::TIMERS;
 use crate::memory;
 
@@ -42,11 +41,7 @@ pub(super) fn run(
     wait: &mut impl Wait,
     mut taken: impl FnMut(),
 ) -> Result<Vec<Sample>> {
-    let pause = Duration::from_millis(TICK_MS);
-    let tick_loop = match configuration.kind {
-        Loop::Deadline => TickLoop::every(pause),
-        Loop::Sleep => TickLoop::sleeping(pause),
-    };
+    let tick_loop = tick_loop(configuration.kind);
     memory::release_freed();
     let lines = Lines::default();
     let start = clock.now();

@@ -116,11 +116,7 @@ pub(super) fn run<T: Timers>(
     wait: &mut impl Wait,
     mut taken: impl FnMut(),
 ) -> Result<Vec<Sample>> {
-    let pause = Duration::from_millis(TICK_MS);
-    let tick_loop = match configuration.kind {
-        Loop::Deadline => TickLoop::every(pause),
-        Loop::Sleep => TickLoop::sleeping(pause),
-    };
+    let tick_loop = tick_loop(configuration.kind);
     memory::release_freed();
     let mut server = Server::<T>::new(configuration, MILLIS.tick_at_or_after(clock.now()));
     tick_loop.run_with(clock, wait, |tick| {
@@ -130,6 +126,15 @@ pub(super) fn run<T: Timers>(
         if server.book.is_full() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     server.finish(engine)
+}
+
+/// How a loop is paced.
+pub(super) fn tick_loop(kind: Loop) -> TickLoop {
+    let pause = Duration::from_millis(TICK_MS);
+    match kind {
+        Loop::Deadline => TickLoop::every(pause),
+        Loop::Sleep => TickLoop::sleeping(pause),
+    }
 }
 
 struct Server<T> {
@@ -307,7 +312,7 @@ const fn interval_ns(interval_ms: u32) -> u64 {
 pub(super) const MILLIS: Resolution = Resolution::MILLISECOND;
 
 /// Between two deadlines of the loop, or how long it sleeps.
-pub(super) const TICK_MS: u64 = 5;
+const TICK_MS: u64 = 5;
 
 /// The update is a timer among the others, and the first.
 const UPDATE_ID: u32 = 1;
