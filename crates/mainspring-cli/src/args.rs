@@ -59,6 +59,14 @@ pub(crate) struct Bench {
     )]
     pub(crate) seed: u64,
 
+    /// Write the result as one HTML page with plots to FILE; it needs no network
+    #[arg(long, global = true, display_order = 103, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+
+    /// Write the tables as Markdown to FILE
+    #[arg(long, global = true, display_order = 104, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+
     #[command(flatten)]
     pub(crate) output: Output,
 }

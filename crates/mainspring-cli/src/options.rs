@@ -29,6 +29,8 @@ pub(crate) struct Bench {
     /// Say beforehand how long it will take.
     pub(crate) announce: bool,
     pub(crate) seed: u64,
+    pub(crate) html: Option<PathBuf>,
+    pub(crate) markdown: Option<PathBuf>,
     pub(crate) output: Output,
 }
 
@@ -150,7 +152,14 @@ fn bench_options(bench: args::Bench) -> Result<Bench, Failure> {
             Box::new(pawn::Plan::quick()),
         ],
     };
-    Ok(Bench { experiments, announce: bench.full, seed: bench.seed, output: output(bench.output) })
+    Ok(Bench {
+        experiments,
+        announce: bench.full,
+        seed: bench.seed,
+        html: bench.html,
+        markdown: bench.markdown,
+        output: output(bench.output),
+    })
 }
 
 fn ticks_plan(raw: args::Ticks) -> Result<ticks::Plan, Failure> {

@@ -8,15 +8,22 @@ use crate::options::Bench;
 use crate::output::Output;
 use crate::report::json::{COMMIT, Document, Results, Sink};
 use crate::report::machine::Machine;
+use crate::report::page::{Page, Section};
 use crate::report::progress::Progress;
 
 pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
     let sink = Sink::open(bench.output.json.as_deref())?;
-    let mut output = Output::new(sink.is_stdout(), sink.is_file() || sink.is_stdout());
+    let html = Sink::open_for("--html", bench.html.as_deref())?;
+    let markdown = Sink::open_for("--markdown", bench.markdown.as_deref())?;
+    let mut output = Output::new(
+        sink.is_stdout() || html.is_stdout() || markdown.is_stdout(),
+        !(sink.is_nowhere() && html.is_nowhere() && markdown.is_nowhere()),
+    );
     let progress = Progress::new(bench.output.quiet);
     let machine = Machine::observe();
 
-    output.print(format_args!("{machine}\ncommit {COMMIT}, seed {}", bench.seed))?;
+    let origin = format!("{machine}\ncommit {COMMIT}, seed {}", bench.seed);
+    output.print(&origin)?;
     if cfg!(debug_assertions) {
         progress.line(
             "built without optimisation: these numbers mean nothing. Use `cargo run --release`.\n",
@@ -30,6 +37,7 @@ pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
     let context = Context { seed: bench.seed, progress: &progress };
     let mut results =
         Results { seed: bench.seed, experiments: Vec::with_capacity(bench.experiments.len()) };
+    let mut page = Page { origin, sections: Vec::new() };
     for experiment in &bench.experiments {
         let outcome = experiment.measure(&context);
         progress.end();
@@ -41,6 +49,21 @@ pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
             output.print(block)?;
         }
         results.experiments.push((experiment.name(), outcome.rows));
+        page.sections.push(Section {
+            name: experiment.name(),
+            title: experiment.title(),
+            how: experiment.how(),
+            plots: outcome.plots,
+            blocks: outcome.blocks,
+        });
+    }
+    if !html.is_nowhere() {
+        let text = page.to_html().map_err(Failure::Experiment)?;
+        html.write_text(text.as_bytes())?;
+    }
+    if !markdown.is_nowhere() {
+        let text = page.to_markdown().map_err(Failure::Experiment)?;
+        markdown.write_text(text.as_bytes())?;
     }
     sink.write(&Document::new(&machine, results))
 }

@@ -12,9 +12,10 @@ use mainspring_session::Channel;
 use mainspring_session::ac::Group;
 use serde::Serialize;
 
-use super::{Context, Experiment, grouped};
+use super::{Context, Experiment, grid, grouped};
 use crate::os::allocated_and_freed;
 use crate::packers::{Method, Way};
+use crate::report::plot::{Axis, Line, Plot};
 use crate::report::stats::{Moments, median};
 use crate::report::table::{Block, Table};
 use crate::stopwatch::Stopwatch;
@@ -67,6 +68,7 @@ pub(crate) struct Row {
 impl Experiment for Plan {
     const NAME: &'static str = "bundles";
     const TITLE: &'static str = "packing a client's messages into datagrams";
+    const HOW: &'static str = "N messages wait for one client; measured is everything from there to complete datagrams, checksum and copy for resending included. All ways make the same datagrams, which is checked before each row, and take turns.";
     type Row = Row;
 
     fn quick() -> Self {
@@ -107,6 +109,32 @@ impl Experiment for Plan {
         }
         context.progress.end();
         Ok(rows)
+    }
+
+    fn plots(&self, rows: &[Row]) -> Vec<Plot> {
+        let axis = |label| Axis { label, is_log: true };
+        let plot = |(sizes, group): (Sizes, GroupKind)| Plot {
+            title: format!("{}: messages of {}", group.title(), sizes.title()),
+            x: axis("messages in a bundle"),
+            y: axis("ns a message"),
+            lines: self
+                .methods
+                .iter()
+                .map(|method| Line {
+                    name: method.name().to_owned(),
+                    points: rows
+                        .iter()
+                        .filter(|row| row.method == method.name())
+                        .filter(|row| row.sizes == sizes.name() && row.group == group.name())
+                        .map(|row| {
+                            let messages = f64::from(row.messages);
+                            (messages, row.median_ns / messages)
+                        })
+                        .collect(),
+                })
+                .collect(),
+        };
+        grid(&self.sizes, &self.groups).map(plot).collect()
     }
 
     fn show(&self, rows: &[Row]) -> Vec<Block> {

@@ -19,6 +19,7 @@ use super::{Context, Experiment, grid};
 use crate::engines::{Candidate, Engine, with_engine};
 use crate::memory::{self, Growth};
 use crate::os::NoHugePages;
+use crate::report::plot::{Axis, Line, Plot};
 use crate::report::stats::Summary;
 use crate::report::table::{Block, Table};
 use crate::stopwatch::CpuStopwatch;
@@ -82,6 +83,7 @@ pub(crate) struct Row {
 impl Experiment for Plan {
     const NAME: &'static str = "churn";
     const TITLE: &'static str = "moving a timer, or cancelling it and starting another";
+    const HOW: &'static str = "N timers are alive, due within 1 to 60 s; each operation takes one at random. Processor time of the thread, medians of rounds in which the engines take turns.";
     type Row = Row;
 
     fn quick() -> Self {
@@ -137,6 +139,37 @@ impl Experiment for Plan {
         }
         context.progress.end();
         Ok(rows)
+    }
+
+    fn plots(&self, rows: &[Row]) -> Vec<Plot> {
+        // Of each operation what a server sees: time passes, at the first resolution.
+        let shown = |row: &&Row, op: Op| {
+            row.op == op
+                && row.clock == Time::Moving
+                && self.resolutions_ns.first().is_some_and(|first| first.get() == row.resolution_ns)
+        };
+        let axis = |label| Axis { label, is_log: true };
+        let plot = |&op: &Op| Plot {
+            title: match op {
+                Op::Reschedule => "A timer moved".to_owned(),
+                Op::CancelInsert => "A timer cancelled and another started".to_owned(),
+            },
+            x: axis("timers alive"),
+            y: axis("ns"),
+            lines: self
+                .engines
+                .iter()
+                .map(|&engine| Line {
+                    name: engine.name().to_owned(),
+                    points: rows
+                        .iter()
+                        .filter(|row| shown(row, op) && row.engine == engine)
+                        .map(|row| (f64::from(row.live), row.ns_per_pair))
+                        .collect(),
+                })
+                .collect(),
+        };
+        self.ops.iter().map(plot).collect()
     }
 
     fn show(&self, rows: &[Row]) -> Vec<Block> {

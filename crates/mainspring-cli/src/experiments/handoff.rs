@@ -39,6 +39,7 @@ pub(crate) struct Row {
 impl Experiment for Plan {
     const NAME: &'static str = "handoff";
     const TITLE: &'static str = "arming and cancelling from other threads";
+    const HOW: &'static str = "Each thread keeps a thousand timers alive; 95 % are cancelled before they are due. Wall time of all threads together over all pairs, medians of five rounds.";
     type Row = Row;
 
     fn quick() -> Self {

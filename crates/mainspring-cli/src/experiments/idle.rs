@@ -27,6 +27,7 @@ pub(crate) struct Row {
 impl Experiment for Plan {
     const NAME: &'static str = "idle";
     const TITLE: &'static str = "a scheduler that has nothing to do";
+    const HOW: &'static str = "One timer is armed; wake-ups of the scheduler's thread and processor time of the process are counted until it fires.";
     type Row = Row;
 
     fn quick() -> Self {

@@ -17,6 +17,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::report::json::Rows;
+use crate::report::plot::Plot;
 use crate::report::progress::Progress;
 use crate::report::table::Block;
 
@@ -27,6 +28,9 @@ pub(crate) trait Experiment {
 
     /// One line that says what is measured.
     const TITLE: &'static str;
+
+    /// How it is measured, in two or three sentences.
+    const HOW: &'static str;
 
     /// One line of the result, as it stands in the JSON document: units in the names of its fields.
     type Row: Serialize;
@@ -45,6 +49,11 @@ pub(crate) trait Experiment {
 
     /// The rows as a person reads them.
     fn show(&self, rows: &[Self::Row]) -> Vec<Block>;
+
+    /// The rows where people would rather look than read.
+    fn plots(&self, _rows: &[Self::Row]) -> Vec<Plot> {
+        Vec::new()
+    }
 }
 
 /// What an experiment gets from the program. There is nothing global beside it.
@@ -61,6 +70,7 @@ pub(crate) struct Context<'a> {
 pub(crate) trait AnyExperiment: std::fmt::Debug {
     fn name(&self) -> &'static str;
     fn title(&self) -> &'static str;
+    fn how(&self) -> &'static str;
     fn estimate(&self) -> Duration;
     fn measure(&self, context: &Context<'_>) -> Result<Outcome>;
 }
@@ -72,6 +82,7 @@ pub(crate) struct Outcome {
     pub(crate) rows: Rows,
     /// For people.
     pub(crate) blocks: Vec<Block>,
+    pub(crate) plots: Vec<Plot>,
 }
 
 impl<E: Experiment + std::fmt::Debug> AnyExperiment for E {
@@ -83,13 +94,17 @@ impl<E: Experiment + std::fmt::Debug> AnyExperiment for E {
         E::TITLE
     }
 
+    fn how(&self) -> &'static str {
+        E::HOW
+    }
+
     fn estimate(&self) -> Duration {
         Experiment::estimate(self)
     }
 
     fn measure(&self, context: &Context<'_>) -> Result<Outcome> {
         let rows = self.run(context)?;
-        Ok(Outcome { rows: Rows::new(&rows)?, blocks: self.show(&rows) })
+        Ok(Outcome { rows: Rows::new(&rows)?, blocks: self.show(&rows), plots: self.plots(&rows) })
     }
 }
 

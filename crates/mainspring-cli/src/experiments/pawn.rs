@@ -39,6 +39,7 @@ pub(crate) struct Row {
 impl Experiment for Plan {
     const NAME: &'static str = "pawn";
     const TITLE: &'static str = "the Pawn machine: calls, loops, natives, timers";
+    const HOW: &'static str = "Processor time of calls into a script compiled without checks and debug hooks, and of 4,000 timers of 10 ms that each count in a script. Medians of rounds.";
     type Row = Row;
 
     fn quick() -> Self {

@@ -44,6 +44,7 @@ impl Experiment for Plan {
     const NAME: &'static str = "session";
     const TITLE: &'static str =
         "a session beside packing: backlog, receiving, acknowledgements, memory";
+    const HOW: &'static str = "A pass over a session with 100,000 messages that cannot leave; a datagram verified and its message delivered; 4096 packets acknowledged at once; memory as the allocator counts it. Medians of rounds.";
     type Row = Row;
 
     fn quick() -> Self {

@@ -23,6 +23,7 @@ use self::server::{Repeating, Sample, WARM_UP};
 use super::{Context, Experiment, grid, grouped};
 use crate::engines::{Heap, List};
 use crate::memory;
+use crate::report::plot::{Axis, Line, Plot};
 use crate::report::table::{Block, Table};
 
 /// What holds the timers.
@@ -90,6 +91,7 @@ pub(crate) struct Row {
 impl Experiment for Plan {
     const NAME: &'static str = "ticks";
     const TITLE: &'static str = "what timers cost a server's tick rate";
+    const HOW: &'static str = "A server loop aims at 200 ticks a second; every 100 ms timers are added and the ticks of the last full second are read. How many expirations were due is worked out apart from the engine.";
     type Row = Row;
 
     fn quick() -> Self {
@@ -133,6 +135,26 @@ impl Experiment for Plan {
         }
         context.progress.end();
         Ok(rows)
+    }
+
+    fn plots(&self, rows: &[Row]) -> Vec<Plot> {
+        let plot = |configuration: Configuration| {
+            let ours = self.engines.iter().map(|&engine| Line {
+                name: engine.name().to_owned(),
+                points: rows
+                    .iter()
+                    .filter(|row| row.engine == engine && configuration.owns(row))
+                    .map(|row| (row.last_id as f64, row.tick_rate as f64))
+                    .collect(),
+            });
+            Plot {
+                title: format!("Tick rate: {configuration}"),
+                x: Axis { label: "timers", is_log: false },
+                y: Axis { label: "ticks a second", is_log: false },
+                lines: ours.chain(public_line(configuration)).collect(),
+            }
+        };
+        self.configurations().map(plot).collect()
     }
 
     fn show(&self, rows: &[Row]) -> Vec<Block> {
@@ -302,6 +324,20 @@ impl Loop {
             Self::Sleep => "sleep",
         }
     }
+}
+
+/// What the public table has of a real SA:MP server, on hardware of its day; no timers: 165.
+fn public_line(configuration: Configuration) -> Option<Line> {
+    if configuration.stagger_ms > 0 {
+        return None;
+    }
+    let points = match (configuration.per_update, configuration.interval_ms) {
+        (1_000, 1_000) => vec![(0.0, 165.0), (40_000.0, 160.0)],
+        (10_000, 1_000) => vec![(0.0, 165.0), (400_000.0, 60.0)],
+        (10_000, 10) => vec![(0.0, 165.0), (400_000.0, 42.0)],
+        _ => return None,
+    };
+    Some(Line { name: "SA:MP, published".to_owned(), points })
 }
 
 /// As the forums' table has it.

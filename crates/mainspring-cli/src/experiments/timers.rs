@@ -72,6 +72,7 @@ pub(crate) struct Row {
 impl Experiment for Plan {
     const NAME: &'static str = "timers";
     const TITLE: &'static str = "any number of timers on one thread";
+    const HOW: &'static str = "N repeating timers, first deadlines and periods uniform within five seconds, run for a while on the real clock. Processor time is that of the whole process after the timers were created.";
     type Row = Row;
 
     fn quick() -> Self {

@@ -53,7 +53,14 @@ impl Rows {
 
 /// Where a document goes.
 #[derive(Debug)]
-pub(crate) enum Sink {
+pub(crate) struct Sink {
+    /// The option that named it.
+    flag: &'static str,
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
     Nowhere,
     Stdout,
     /// A device or a pipe, written as it is.
@@ -66,18 +73,74 @@ pub(crate) enum Sink {
 }
 
 impl Sink {
-    /// Finds out now, before a long run, whether the document can be written in the end. Leaves nothing behind.
+    /// Where `--json` says.
     pub(crate) fn open(path: Option<&Path>) -> Result<Self, Failure> {
-        let Some(path) = path else {
-            return Ok(Self::Nowhere);
-        };
-        if path == Path::new("-") {
-            return Ok(Self::Stdout);
-        }
-        Self::file(path)
-            .map_err(|error| Failure::output(format!("--json {}", path.display()), error))
+        Self::open_for("--json", path)
     }
 
+    /// Finds out now, before a long run, whether the document can be written in the end. Leaves nothing behind.
+    pub(crate) fn open_for(flag: &'static str, path: Option<&Path>) -> Result<Self, Failure> {
+        let place = match path {
+            None => Place::Nowhere,
+            Some(path) if path == Path::new("-") => Place::Stdout,
+            Some(path) => Place::file(path)
+                .map_err(|error| Failure::output(format!("{flag} {}", path.display()), error))?,
+        };
+        Ok(Self { flag, place })
+    }
+
+    pub(crate) fn is_nowhere(&self) -> bool {
+        matches!(self.place, Place::Nowhere)
+    }
+
+    pub(crate) fn is_stdout(&self) -> bool {
+        matches!(self.place, Place::Stdout)
+    }
+
+    /// Whether the document will outlive the terminal's reader.
+    pub(crate) fn is_file(&self) -> bool {
+        matches!(self.place, Place::File { .. } | Place::Device(_))
+    }
+
+    pub(crate) fn write<Body: Serialize>(
+        &self,
+        document: &Document<'_, Body>,
+    ) -> Result<(), Failure> {
+        if self.is_nowhere() {
+            return Ok(());
+        }
+        let mut text =
+            serde_json::to_vec_pretty(document).map_err(|error| Failure::Output(error.into()))?;
+        text.push(b'\n');
+        self.write_text(&text)
+    }
+
+    /// Writes all of it, or nothing.
+    pub(crate) fn write_text(&self, text: &[u8]) -> Result<(), Failure> {
+        let flag = self.flag;
+        match &self.place {
+            Place::Nowhere => Ok(()),
+            Place::Stdout => {
+                let mut out = io::stdout().lock();
+                out.write_all(text)
+                    .and_then(|()| out.flush())
+                    .map_err(|e| Failure::output("standard output", e))
+            }
+            Place::Device(path) => OpenOptions::new()
+                .append(true)
+                .open(path)
+                .and_then(|mut file| file.write_all(text))
+                .map_err(|error| Failure::output(format!("{flag} {}", path.display()), error)),
+            Place::File { path, partial } => replace(path, partial, text).map_err(|error| {
+                // The error that matters is the first one.
+                drop(fs::remove_file(partial));
+                Failure::output(format!("{flag} {}", path.display()), error)
+            }),
+        }
+    }
+}
+
+impl Place {
     fn file(path: &Path) -> io::Result<Self> {
         // A link is written through, not replaced.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -104,46 +167,6 @@ impl Sink {
         File::create(&partial)?;
         fs::remove_file(&partial)?;
         Ok(Self::File { path, partial })
-    }
-
-    pub(crate) fn is_stdout(&self) -> bool {
-        matches!(self, Self::Stdout)
-    }
-
-    /// Whether the document will outlive the terminal's reader.
-    pub(crate) fn is_file(&self) -> bool {
-        matches!(self, Self::File { .. } | Self::Device(_))
-    }
-
-    pub(crate) fn write<Body: Serialize>(
-        &self,
-        document: &Document<'_, Body>,
-    ) -> Result<(), Failure> {
-        if matches!(self, Self::Nowhere) {
-            return Ok(());
-        }
-        let mut text =
-            serde_json::to_vec_pretty(document).map_err(|error| Failure::Output(error.into()))?;
-        text.push(b'\n');
-        match self {
-            Self::Nowhere => Ok(()),
-            Self::Stdout => {
-                let mut out = io::stdout().lock();
-                out.write_all(&text)
-                    .and_then(|()| out.flush())
-                    .map_err(|e| Failure::output("standard output", e))
-            }
-            Self::Device(path) => OpenOptions::new()
-                .append(true)
-                .open(path)
-                .and_then(|mut file| file.write_all(&text))
-                .map_err(|error| Failure::output(format!("--json {}", path.display()), error)),
-            Self::File { path, partial } => replace(path, partial, &text).map_err(|error| {
-                // The error that matters is the first one.
-                drop(fs::remove_file(partial));
-                Failure::output(format!("--json {}", path.display()), error)
-            }),
-        }
     }
 }
 

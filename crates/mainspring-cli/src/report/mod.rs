@@ -2,6 +2,8 @@
 
 pub(crate) mod json;
 pub(crate) mod machine;
+pub(crate) mod page;
+pub(crate) mod plot;
 pub(crate) mod progress;
 pub(crate) mod stats;
 pub(crate) mod table;

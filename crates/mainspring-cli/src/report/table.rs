@@ -49,6 +49,27 @@ impl Table {
         self.notes.push(text.into());
     }
 
+    pub(crate) fn title(&self) -> &str {
+        &self.title
+    }
+
+    pub(crate) fn heads(&self) -> Vec<&str> {
+        self.columns.iter().map(|(head, _)| head.as_str()).collect()
+    }
+
+    /// Whether each column is one of numbers.
+    pub(crate) fn numbers_right(&self) -> impl Iterator<Item = bool> + '_ {
+        self.columns.iter().map(|(_, alignment)| *alignment == CellAlignment::Right)
+    }
+
+    pub(crate) fn rows(&self) -> &[Vec<String>] {
+        &self.rows
+    }
+
+    pub(crate) fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
     fn column(mut self, head: impl Into<String>, alignment: CellAlignment) -> Self {
         self.columns.push((head.into(), alignment));
         self

@@ -1,0 +1,200 @@
+//! Plots: lines over a scale, as SVG that takes the page's own colours for its axes and words.
+
+use anyhow::{Result, anyhow};
+use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
+use plotters::prelude::*;
+
+/// Lines over a common scale.
+#[derive(Clone, Debug)]
+pub(crate) struct Plot {
+    pub(crate) title: String,
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    pub(crate) lines: Vec<Line>,
+}
+
+/// What a direction shows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Axis {
+    pub(crate) label: &'static str,
+    /// Each step multiplies instead of adding.
+    pub(crate) is_log: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    pub(crate) name: String,
+    /// Ascending.
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+const WIDTH: u32 = 720;
+const HEIGHT: u32 = 380;
+
+/// Distinct on white and on black, and to most who see colours differently.
+const COLOURS: [RGBColor; 6] = [
+    RGBColor(0x00, 0x8a, 0xd8),
+    RGBColor(0xe6, 0x7e, 0x00),
+    RGBColor(0x2a, 0xa1, 0x60),
+    RGBColor(0xd6, 0x4a, 0x7d),
+    RGBColor(0x8a, 0x76, 0xd6),
+    RGBColor(0x8c, 0x8c, 0x4a),
+];
+/// Stands for the colour of the page's words.
+const INK: RGBColor = RGBColor(1, 2, 3);
+const INK_TEXT: &str = "#010203";
+
+impl Plot {
+    /// The picture. It has no background, and its axes are drawn in the colour of the text around it.
+    pub(crate) fn to_svg(&self) -> Result<String> {
+        let mut svg = String::new();
+        let area = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
+        let (x, y) = (self.range(|point| point.0, self.x), self.range(|point| point.1, self.y));
+        match (self.x.is_log, self.y.is_log) {
+            (true, true) => self.draw(&area, x.log_scale(), y.log_scale()),
+            (true, false) => self.draw(&area, x.log_scale(), y),
+            (false, true) => self.draw(&area, x, y.log_scale()),
+            (false, false) => self.draw(&area, x, y),
+        }?;
+        area.present().map_err(|error| anyhow!("{error}"))?;
+        drop(area);
+        // As wide as its place, and no wider than it is drawn.
+        let size = format!("width=\"{WIDTH}\" height=\"{HEIGHT}\" ");
+        let title = format!("role=\"img\" aria-label=\"{}\" ", escaped(&self.title));
+        Ok(svg.replacen(&size, &title, 1).replace(INK_TEXT, "currentColor"))
+    }
+
+    fn draw<X, Y>(
+        &self,
+        area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
+        x: X,
+        y: Y,
+    ) -> Result<()>
+    where
+        X: AsRangedCoord<Value = f64>,
+        Y: AsRangedCoord<Value = f64>,
+        X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+        Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    {
+        let wrong = |error: String| anyhow!("cannot draw {}: {error}", self.title);
+        let font = |size: u32| ("sans-serif", size).into_font().color(&INK);
+        let mut chart = ChartBuilder::on(area)
+            .margin(10)
+            .x_label_area_size(44)
+            .y_label_area_size(64)
+            .build_cartesian_2d(x, y)
+            .map_err(|error| wrong(error.to_string()))?;
+        chart
+            .configure_mesh()
+            .disable_mesh()
+            .axis_style(INK.mix(0.6))
+            .x_desc(self.x.label)
+            .y_desc(self.y.label)
+            .x_labels(8)
+            .y_labels(8)
+            .x_label_formatter(&|value| number(*value))
+            .y_label_formatter(&|value| number(*value))
+            .label_style(font(13))
+            .axis_desc_style(font(14))
+            .draw()
+            .map_err(|error| wrong(error.to_string()))?;
+        for (line, colour) in self.lines.iter().zip(COLOURS.iter().cycle()) {
+            let style = colour.stroke_width(2);
+            let series = LineSeries::new(line.points.iter().copied(), style).point_size(3);
+            chart
+                .draw_series(series)
+                .map_err(|error| wrong(error.to_string()))?
+                .label(&line.name)
+                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperLeft)
+            .label_font(font(13))
+            .draw()
+            .map_err(|error| wrong(error.to_string()))
+    }
+
+    /// From the least to the greatest of all points, with room; from 0 on a scale that adds.
+    fn range(&self, of: impl Fn(&(f64, f64)) -> f64, axis: Axis) -> std::ops::Range<f64> {
+        let values = self.lines.iter().flat_map(|line| &line.points).map(of);
+        let values = values.filter(|value| value.is_finite() && (!axis.is_log || *value > 0.0));
+        let (least, most) = values
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| {
+                (least.min(value), most.max(value))
+            });
+        match (least.is_finite(), axis.is_log) {
+            (false, _) => 1.0..10.0,
+            (true, true) => least / 1.3..most * 1.3,
+            (true, false) => 0.0..(most * 1.05).max(f64::MIN_POSITIVE),
+        }
+    }
+}
+
+/// A number as an axis shows it.
+fn number(value: f64) -> String {
+    match value.abs() {
+        size if size >= 1e6 => format!("{}M", trimmed(value / 1e6)),
+        size if size >= 1e3 => format!("{}k", trimmed(value / 1e3)),
+        _ => trimmed(value),
+    }
+}
+
+fn trimmed(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Text as HTML wants it.
+pub(crate) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plot(is_log: bool) -> Plot {
+        let axis = |label| Axis { label, is_log };
+        let line = |name: &str, scale: f64| Line {
+            name: name.to_owned(),
+            points: vec![(1.0, scale), (10.0, 5.0 * scale), (1000.0, 7.0 * scale)],
+        };
+        Plot {
+            title: "A <plot>".to_owned(),
+            x: axis("messages"),
+            y: axis("ns"),
+            lines: vec![line("ours", 1.0), line("theirs", 10.0)],
+        }
+    }
+
+    #[test]
+    fn a_picture_has_all_lines_in_the_pages_own_ink() {
+        for is_log in [true, false] {
+            let svg = plot(is_log).to_svg().unwrap();
+            assert!(svg.starts_with("<svg "), "{svg}");
+            assert!(svg.contains("aria-label=\"A &lt;plot&gt;\""));
+            assert!(svg.contains("ours") && svg.contains("theirs") && svg.contains("messages"));
+            assert!(svg.contains("currentColor") && !svg.contains(INK_TEXT));
+            // Each line and its legend.
+            assert_eq!(svg.matches("stroke=\"#008AD8\"").count(), 2, "{svg}");
+        }
+    }
+
+    #[test]
+    fn a_plot_of_nothing_is_drawn_all_the_same() {
+        for is_log in [true, false] {
+            let plot = Plot { lines: Vec::new(), ..plot(is_log) };
+            assert!(plot.to_svg().is_ok());
+        }
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let cases =
+            [(0.0, "0"), (0.25, "0.25"), (1000.0, "1k"), (2_500_000.0, "2.5M"), (200.0, "200")];
+        for (value, text) in cases {
+            assert_eq!(number(value), text);
+        }
+    }
+}
