@@ -76,7 +76,15 @@ impl Page {
 }
 
 fn html_table(page: &mut String, table: &Table) -> Result<()> {
-    writeln!(page, "<h3>{}</h3>\n<div class=\"wide\"><table>", escaped(table.title()))?;
+    // What is too long to be read is there to be opened.
+    let is_long = table.rows().len() > LONG;
+    let title = escaped(table.title());
+    if is_long {
+        writeln!(page, "<details><summary>{title}</summary>")?;
+    } else {
+        writeln!(page, "<h3>{title}</h3>")?;
+    }
+    page.push_str("<div class=\"wide\"><table>\n");
     let cells = |page: &mut String, tag: &str, cells: &[&str]| -> Result<()> {
         page.push_str("<tr>");
         for (cell, is_number) in cells.iter().zip(table.numbers_right()) {
@@ -93,6 +101,9 @@ fn html_table(page: &mut String, table: &Table) -> Result<()> {
         cells(page, "td", &row.iter().map(String::as_str).collect::<Vec<_>>())?;
     }
     page.push_str("</table></div>\n");
+    if is_long {
+        page.push_str("</details>\n");
+    }
     if !table.notes().is_empty() {
         writeln!(page, "<p class=\"notes\">{}</p>", escaped(&table.notes().join(" ")))?;
     }
@@ -120,6 +131,9 @@ fn markdown_table(page: &mut String, table: &Table) -> Result<()> {
     Ok(())
 }
 
+/// Rows of a table that stand open.
+const LONG: usize = 32;
+
 /// Readable at any width, light or dark as the reader likes it; what is wider than the screen scrolls by itself.
 const HEAD: &str = "<!doctype html>
 <html lang=\"en\">
@@ -144,6 +158,7 @@ table { border-collapse: collapse; font-size: 0.85rem; font-variant-numeric: tab
 th, td { padding: 0.15rem 0.6rem; text-align: left; border-bottom: 1px solid var(--line); }
 th { font-weight: 600; color: var(--soft); } .n { text-align: right; }
 tr:nth-child(even) td { background: var(--band); }
+summary { margin: 1rem 0 0.3rem; font-weight: 600; cursor: pointer; }
 .notes { color: var(--soft); font-size: 0.85rem; }
 </style>
 </head>
@@ -180,6 +195,14 @@ mod tests {
         assert!(html.contains("<tr><td>a|b &amp; c</td><td class=\"n\">1.5</td></tr>"));
         assert!(html.contains("text &lt;as&gt; it is"));
         assert!(html.contains("<a href=\"#churn\">churn</a>"));
+        let long = (0..=LONG).fold(Table::new("Long").words("n"), |mut table, n| {
+            table.row([n.to_string()]);
+            table
+        });
+        let mut folded = String::new();
+        html_table(&mut folded, &long).unwrap();
+        assert!(folded.starts_with("<details><summary>Long</summary>"), "{folded}");
+        assert!(folded.trim_end().ends_with("</details>"));
         for tag in ["table", "section", "main", "body", "html", "div", "p", "pre"] {
             let opened = html.matches(&format!("<{tag}>")).count()
                 + html.matches(&format!("<{tag} ")).count();

@@ -28,6 +28,9 @@ pub(crate) struct Line {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
+/// Of a scale that adds, for the legend above the lines.
+const HEADROOM: f64 = 1.3;
+
 const WIDTH: u32 = 720;
 const HEIGHT: u32 = 380;
 
@@ -49,7 +52,11 @@ impl Plot {
     pub(crate) fn to_svg(&self) -> Result<String> {
         let mut svg = String::new();
         let area = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
-        let (x, y) = (self.range(|point| point.0, self.x), self.range(|point| point.1, self.y));
+        let (mut x, y) = (self.range(|point| point.0, self.x), self.range(|point| point.1, self.y));
+        if !self.x.is_log {
+            // A little to the right of the last point is enough there.
+            x.end *= 1.05 / HEADROOM;
+        }
         match (self.x.is_log, self.y.is_log) {
             (true, true) => self.draw(&area, x.log_scale(), y.log_scale()),
             (true, false) => self.draw(&area, x.log_scale(), y),
@@ -126,7 +133,8 @@ impl Plot {
         match (least.is_finite(), axis.is_log) {
             (false, _) => 1.0..10.0,
             (true, true) => least / 1.3..most * 1.3,
-            (true, false) => 0.0..(most * 1.05).max(f64::MIN_POSITIVE),
+            // The legend stands above what adds; what multiplies rises to the right of it.
+            (true, false) => 0.0..(most * HEADROOM).max(f64::MIN_POSITIVE),
         }
     }
 }
@@ -177,7 +185,8 @@ mod tests {
             assert!(svg.contains("ours") && svg.contains("theirs") && svg.contains("messages"));
             assert!(svg.contains("currentColor") && !svg.contains(INK_TEXT));
             // Each line and its legend.
-            assert_eq!(svg.matches("stroke=\"#008AD8\"").count(), 2, "{svg}");
+            let lines = svg.lines().filter(|line| line.contains("polyline"));
+            assert_eq!(lines.filter(|line| line.contains("#008AD8")).count(), 2, "{svg}");
         }
     }
 
