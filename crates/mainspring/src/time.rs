@@ -17,6 +17,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
+const NANOS_PER_MILLI: u64 = 1_000_000;
 
 /// A point in time: nanoseconds since the origin of the clock that told it.
 ///
@@ -174,24 +175,28 @@ impl Resolution {
     /// The last tick that starts at or before `instant`: the way to round *now*.
     #[must_use]
     pub const fn tick_at_or_before(self, instant: Instant) -> Tick {
-        if self.shift == Self::NO_SHIFT {
-            Tick(instant.0 / self.nanos.get())
-        } else {
-            Tick(instant.0 >> self.shift)
-        }
+        Tick(self.divide(instant.0).0)
     }
 
     /// The first tick that starts at or after `instant`: the way to round a *deadline*.
     #[must_use]
     pub const fn tick_at_or_after(self, instant: Instant) -> Tick {
-        let Tick(before) = self.tick_at_or_before(instant);
         // No overflow: a remainder exists only for resolutions above 1 ns, whose ticks stay below 2^63.
-        let rest = if self.shift == Self::NO_SHIFT {
-            instant.0 % self.nanos.get()
-        } else {
-            instant.0 & (self.nanos.get() - 1)
-        };
+        let (before, rest) = self.divide(instant.0);
         Tick(before + (rest != 0) as u64)
+    }
+
+    /// Whole ticks, and nanoseconds of the next one.
+    const fn divide(self, nanos: u64) -> (u64, u64) {
+        let tick = self.nanos.get();
+        if self.shift != Self::NO_SHIFT {
+            (nanos >> self.shift, nanos & (tick - 1))
+        } else if tick == NANOS_PER_MILLI {
+            // The commonest of the others: by a number that the compiler knows it is a multiplication.
+            (nanos / NANOS_PER_MILLI, nanos % NANOS_PER_MILLI)
+        } else {
+            (nanos / tick, nanos % tick)
+        }
     }
 
     /// The instant at which `tick` starts, or [`Instant::MAX`] if that is out of reach.

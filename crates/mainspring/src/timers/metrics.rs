@@ -22,7 +22,8 @@ impl Metrics {
     #[inline]
     pub(super) fn handed_out(&mut self, fired: &super::Fired) {
         self.fired += 1;
-        self.lateness.record(fired.lateness());
+        let late = fired.actual.as_nanos().saturating_sub(fired.nominal.as_nanos());
+        self.lateness.record_nanos(late);
     }
 }
 
@@ -48,7 +49,12 @@ impl Histogram {
     /// Counts one duration. O(1).
     #[inline]
     pub fn record(&mut self, duration: Duration) {
-        let nanos = saturating_nanos(duration);
+        self.record_nanos(saturating_nanos(duration));
+    }
+
+    /// The same, without the way through seconds and their parts.
+    #[inline]
+    fn record_nanos(&mut self, nanos: u64) {
         self.counts[bucket(nanos)] += 1;
         self.count += 1;
         self.max = self.max.max(nanos);
