@@ -4,6 +4,8 @@
 //! the time become one. Every address at which a script can arrive keeps its place in a map: returns and computed jumps
 //! look there.
 
+use std::collections::HashMap;
+
 use crate::error::{Code, LoadError};
 
 /// One instruction. Addresses of data are bytes, targets are indices of instructions.
@@ -207,6 +209,14 @@ impl Program {
         self.address.get(index).copied().unwrap_or(0)
     }
 
+    /// Memory kept.
+    pub(crate) fn bytes_held(&self) -> usize {
+        let cases: usize = self.tables.iter().map(|table| table.cases.capacity()).sum();
+        self.ops.capacity() * size_of::<Op>()
+            + (self.index.capacity() + self.address.capacity()) * 4
+            + cases * 8
+    }
+
     /// Decodes the code of a script. O(its length).
     pub(crate) fn decode(code: &[i32]) -> Result<Self, LoadError> {
         Decoder::new(code).run()
@@ -255,7 +265,9 @@ impl<'c> Decoder<'c> {
         self.index[self.code.len()] = end;
         self.raw.push(Raw::Op(Op::Bad));
         self.address.push(u32::try_from(self.code.len() * 4).expect("code is bounded"));
-        let mut tables = Vec::new();
+        let mut tables: Vec<Table> = Vec::new();
+        let mut known = HashMap::new();
+        let mut cases = 0;
         let mut ops = Vec::with_capacity(self.raw.len());
         for raw in &self.raw {
             ops.push(match *raw {
@@ -263,8 +275,20 @@ impl<'c> Decoder<'c> {
                 Raw::To(op, address) => op(self.target(address)?),
                 Raw::Call(address, back) => Op::Call(self.target(address)?, back),
                 Raw::Switch(address) => {
-                    tables.push(self.table(address)?);
-                    Op::Switch(u32::try_from(tables.len() - 1).expect("code is bounded"))
+                    // Many may share one, but all together are no longer than the code.
+                    if let Some(&index) = known.get(&address) {
+                        Op::Switch(index)
+                    } else {
+                        let table = self.table(address)?;
+                        cases += table.cases.len() + 1;
+                        if cases > self.code.len() {
+                            return Err(LoadError::format("its tables of cases overlap"));
+                        }
+                        tables.push(table);
+                        let index = u32::try_from(tables.len() - 1).expect("code is bounded");
+                        known.insert(address, index);
+                        Op::Switch(index)
+                    }
                 }
             });
         }

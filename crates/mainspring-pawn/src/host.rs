@@ -89,6 +89,10 @@ const BATCH: u32 = SILENT - 1;
 /// Between two ticks of a server, and so between two firings of a timer with no interval.
 pub const TICK: Duration = Duration::from_millis(5);
 
+/// Timers of one script, and cells and characters that they carry, at most.
+const MOST_TIMERS: usize = 1 << 24;
+const MOST_CARRIED: usize = 1 << 24;
+
 /// Faults of one public that are told in full; more are only counted.
 const TOLD_FAULTS: u64 = 20;
 
@@ -105,6 +109,8 @@ pub(crate) struct World {
     table: Vec<Native>,
     details: HashMap<u32, Details, BuildHasherDefault<IdHasher>>,
     batches: Batches,
+    /// Cells and characters that all timers carry.
+    carried: usize,
     next_id: u32,
     started: Instant,
     now: Instant,
@@ -159,6 +165,7 @@ impl Host {
                 table: table.into_iter().map(|n| n.unwrap_or(natives::missing)).collect(),
                 details: HashMap::default(),
                 batches: Batches::default(),
+                carried: 0,
                 next_id: 1,
                 started: now,
                 now,
@@ -326,10 +333,13 @@ impl Host {
     /// Runs `main`, or goes on with it.
     pub(crate) fn main(&mut self, entry: Entry) -> Result<Outcome, Fault> {
         let Self { machine, world, timers } = self;
-        world.wakes = None;
+        if entry == Entry::Continue || !machine.is_asleep() {
+            world.wakes = None;
+        }
         let outcome = machine.call(&mut Call { world, timers }, entry);
         if let Ok(Outcome::Sleeping(ms)) = outcome {
-            let ms = u64::try_from(ms).unwrap_or(0);
+            // At least a moment: a script that sleeps for nothing in a loop must not stop the time.
+            let ms = u64::try_from(ms).unwrap_or(0).max(1);
             world.wakes = Some(world.now.saturating_add(Duration::from_millis(ms)));
         }
         outcome
@@ -348,8 +358,10 @@ impl Host {
     /// A callback of the server, without arguments, if the script has it.
     fn callback(&mut self, name: &str) {
         let Some(index) = self.machine.image().find_public(name) else { return };
-        if let Err(fault) = self.call_public(index, &mut []) {
-            self.world.tell_fault(name, &fault);
+        match self.call_public(index, &mut []) {
+            Ok(Outcome::Returned(_)) => {}
+            Ok(Outcome::Sleeping(_)) => self.world.sleeps_in_vain(&mut self.machine, name),
+            Err(fault) => self.world.tell_fault(name, &fault),
         }
     }
 
@@ -402,7 +414,7 @@ impl World {
             self.fire(machine, timers, (id, public), values, fired);
         }
         if is_rare && self.details.get(&id).is_some_and(|details| !details.repeats) {
-            self.details.remove(&id);
+            self.remove(id);
         } else if self.options.server_drift {
             self.drift(timers, id, key, fired);
         }
@@ -460,6 +472,10 @@ impl World {
             let took = clock.now().saturating_duration_since(started);
             report.record(public as usize, took, fired.lateness());
         }
+        if matches!(result, Ok(Outcome::Sleeping(_))) {
+            let name = machine.image().publics[public as usize].name.clone();
+            self.sleeps_in_vain(machine, &name);
+        }
         if let Err(fault) = result {
             if self.options.scripted {
                 self.line(format!("timer {id} err {}", fault.code.number()).as_bytes());
@@ -484,6 +500,19 @@ impl World {
         };
         let first = interval.saturating_sub(late);
         timers.change(self.now, key, Plan::every(first, interval, Missed::Skip));
+    }
+
+    /// The timer is gone, and what it carried.
+    fn remove(&mut self, id: u32) -> Option<Details> {
+        let details = self.details.remove(&id)?;
+        self.carried -= value::size(&details.values);
+        Some(details)
+    }
+
+    /// Only `main` may sleep, as on the servers.
+    fn sleeps_in_vain(&mut self, machine: &mut Machine, name: &str) {
+        machine.abandon_sleep();
+        self.complain(&format!("error: {name} sleeps; only main can, so it ends there"));
     }
 
     fn tell_fault(&mut self, public: &str, fault: &Fault) {

@@ -60,6 +60,8 @@ const MEMORY_BYTES: u32 = 64 << 20;
 const FILE_BYTES: usize = 64 << 20;
 /// Bytes of a name, at most; the compilers allow 63.
 const NAME_BYTES: usize = 63;
+/// Cells of code and data together, at most: a packed file may hold as many as it has bytes.
+const CELLS: usize = 16 << 20;
 
 impl Image {
     /// Reads a file. O(its length).
@@ -298,7 +300,7 @@ impl Layout {
 /// the second bit of the first.
 fn unpack(bytes: &[u8], count: usize) -> Result<Vec<i32>, LoadError> {
     let wrong = || LoadError::format("its packed code is damaged; compile it again");
-    if count > bytes.len() {
+    if count > bytes.len() || count > CELLS {
         return Err(wrong());
     }
     let mut cells = Vec::with_capacity(count);

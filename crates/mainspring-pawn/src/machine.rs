@@ -264,6 +264,9 @@ impl Machine {
         index: i32,
         base: i32,
     ) -> Result<i32, Code> {
+        // Natives are not counted by what they do, but they are dearer than a jump.
+        let budget = self.registers.budget.checked_sub(JUMPS_FOR_A_NATIVE);
+        self.registers.budget = budget.ok_or(Code::Budget)?;
         let native = usize::try_from(index).map_err(|_| Code::NotFound)?;
         if native >= self.image.natives.len() {
             return Err(Code::NotFound);
@@ -272,9 +275,9 @@ impl Machine {
         let count = usize::try_from(bytes / 4).map_err(|_| Code::Parameters)?;
         let hea = self.registers.hea;
         let result = natives.call(self, native, Arguments { base, count });
-        // Nothing that a native has allotted outlives it.
+        // Nothing that a native has allotted or pushed outlives it.
         self.registers.hea = hea;
-        self.pushed = 0;
+        self.forget_arguments();
         result
     }
 
@@ -292,6 +295,13 @@ impl Machine {
         self.memory.store(stk, value)?;
         self.registers.stk = stk;
         Ok(())
+    }
+
+    /// Forgets a sleep that nobody will end, and gives its stack back.
+    pub fn abandon_sleep(&mut self) {
+        if let Some(asleep) = self.asleep.take() {
+            (self.registers.hea, self.registers.stk) = asleep.reset;
+        }
     }
 
     /// Pushes an argument for the next call; the last one first.
@@ -429,6 +439,7 @@ impl Machine {
     /// [`Code::MemoryAccess`] if it does not fit into memory.
     pub fn set_string(&mut self, address: i32, text: &[u8], cells: usize) -> Result<(), Code> {
         let Some(most) = cells.checked_sub(1) else { return Ok(()) };
+        self.check(address)?;
         let characters = text.iter().take(most).map(|&byte| i32::from(byte)).chain([0]);
         for (character, place) in characters.zip((address..).step_by(4)) {
             self.set_cell(place, character)?;
@@ -439,8 +450,11 @@ impl Machine {
     /// Memory kept for it, in bytes, the program included.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.memory.bytes_held() + self.program.ops.capacity() * size_of::<crate::decode::Op>()
+        self.memory.bytes_held() + self.program.bytes_held()
     }
 }
 
 const SLEEP: i32 = 12;
+
+/// What a call of a native takes of the budget.
+const JUMPS_FOR_A_NATIVE: u64 = 16;

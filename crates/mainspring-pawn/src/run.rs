@@ -2,8 +2,8 @@
 //! begun again behind it.
 //!
 //! Every access to memory is checked against the block it lies in, those through a computed address also against the gap
-//! between heap and stack. Arithmetic wraps. Jumps and calls are counted down from a budget; straight code between two of
-//! them is no longer than the script.
+//! between heap and stack. Arithmetic wraps. Jumps, calls and natives are counted down from a budget, and what works on many
+//! bytes by their number; straight code between two of them is no longer than the script.
 
 use crate::decode::{Op, Program};
 use crate::error::Code;
@@ -37,6 +37,9 @@ pub(crate) enum Exit {
 
 /// Left free between heap and stack.
 pub(crate) const MARGIN: i32 = 64;
+
+/// Bytes copied, compared or filled, and cells pushed, that count as much as a jump.
+const BYTES_FOR_A_JUMP: u64 = 64;
 
 /// What `lctrl` tells of the file.
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +100,16 @@ pub(crate) fn run(
                 budget -= 1;
                 pc = $target as usize;
                 continue 'run;
+            }};
+        }
+        /// What works on many bytes at once takes more of the budget.
+        macro_rules! pay {
+            ($bytes:expr) => {{
+                let cost = u64::from(i32::unsigned_abs($bytes)) / BYTES_FOR_A_JUMP;
+                if budget < cost {
+                    break 'run Exit::Fault(Code::Budget);
+                }
+                budget -= cost;
             }};
         }
         macro_rules! jump_if {
@@ -162,8 +175,8 @@ pub(crate) fn run(
             Op::IdxaddrB(shift) => {
                 pri = alt.wrapping_add(pri.wrapping_shl(shift.cast_unsigned()));
             }
-            Op::AlignPri(size) => pri ^= if size < 4 { 4 - size } else { 0 },
-            Op::AlignAlt(size) => alt ^= if size < 4 { 4 - size } else { 0 },
+            Op::AlignPri(size) => pri ^= if size < 4 { 4_i32.wrapping_sub(size) } else { 0 },
+            Op::AlignAlt(size) => alt ^= if size < 4 { 4_i32.wrapping_sub(size) } else { 0 },
             Op::Lctrl(register) => match register {
                 0 => pri = constants.cod,
                 1 => pri = constants.dat,
@@ -188,6 +201,7 @@ pub(crate) fn run(
             Op::PushPri => push!(pri),
             Op::PushAlt => push!(alt),
             Op::PushR(count) => {
+                pay!(count);
                 for _ in 0..count {
                     push!(pri);
                 }
@@ -321,18 +335,21 @@ pub(crate) fn run(
             Op::IncI => store!(pri, load!(pri).wrapping_add(1)),
             Op::DecI => store!(pri, load!(pri).wrapping_sub(1)),
             Op::Movs(bytes) => {
+                pay!(bytes);
                 let (from, to) = (checked!(pri), checked!(alt));
                 check!(memory.check_range(from, bytes, hea, stk));
                 check!(memory.check_range(to, bytes, hea, stk));
                 check!(memory.copy(from, to, bytes));
             }
             Op::Cmps(bytes) => {
+                pay!(bytes);
                 let (right, left) = (checked!(pri), checked!(alt));
                 check!(memory.check_range(right, bytes, hea, stk));
                 check!(memory.check_range(left, bytes, hea, stk));
                 pri = check!(memory.compare(left, right, bytes));
             }
             Op::Fill(bytes) => {
+                pay!(bytes);
                 let to = checked!(alt);
                 check!(memory.check_range(to, bytes, hea, stk));
                 check!(memory.fill(to, bytes, pri));
@@ -363,7 +380,7 @@ pub(crate) fn run(
                 pc += 3;
                 // As `stack` does: it leaves the old top in ALT, which is the place of the count.
                 alt = stk;
-                break Exit::Native { index, drop: bytes + 4 };
+                break Exit::Native { index, drop: bytes.wrapping_add(4) };
             }
             Op::Const(a, value) => store!(a, value),
             Op::ConstS(a, value) => store!(frm.wrapping_add(a), value),

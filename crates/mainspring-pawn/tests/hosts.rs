@@ -194,9 +194,9 @@ fn timers_of_no_interval_fire_once_a_tick() {
 
 #[test]
 fn a_callback_that_fails_stops_no_other() {
-    // Every call of a public fails when there is no budget; the timers stay.
+    // Starting fifty timers takes more than this budget; the update that does so stays.
     let (mut host, output) =
-        host(&benchmark(), Options { budget: 2, ..Options::new(Profile::OpenMp) });
+        host(&benchmark(), Options { budget: 100, ..Options::new(Profile::OpenMp) });
     for (name, value) in [("samples", 1), ("warm_up", 0), ("timers_per_update", 50)] {
         host.set_variable(name, value).unwrap();
     }
@@ -204,9 +204,9 @@ fn a_callback_that_fails_stops_no_other() {
     for tick in 1..100 {
         host.tick(at(tick * 100), 200);
     }
-    assert!(host.timers_alive() >= 1);
-    assert_eq!(host.timers_fired(), 99);
-    assert_eq!(host.faults(), 99);
+    assert_eq!(host.faults(), 99, "each update");
+    let counted = host.variable("fired").unwrap().1;
+    assert!(counted > 1000, "what it had started by then goes on: {counted}");
     let text = output.text();
     assert!(text.contains("OnUpdate: Run time error 30"), "{text}");
     assert_eq!(text.lines().count(), 20, "told twenty times, then only counted: {text}");

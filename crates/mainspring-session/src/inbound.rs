@@ -167,6 +167,13 @@ impl Inbound {
         accepted
     }
 
+    /// Time in which the application reads nothing is not the peer's.
+    pub(crate) fn excuse(&mut self, now: Instant) {
+        if self.is_unread_full() {
+            self.progress = self.progress.max(now);
+        }
+    }
+
     /// The next message's channel; its bytes are put into `body`, which is cleared before. O(length).
     pub(crate) fn read(&mut self, body: &mut Vec<u8>) -> Option<Channel> {
         let channel = self.unread.read(body)?;
@@ -318,7 +325,7 @@ impl Inbound {
     }
 
     fn is_unread_full(&self) -> bool {
-        self.unread_bytes() >= self.limits.unread_bytes
+        self.unread_bytes() >= self.limits.unread_bytes.max(1)
     }
 
     fn has_room(&self, bytes: usize) -> bool {

@@ -9,7 +9,7 @@ use crate::{Channel, Refused};
 /// Bounds of what waits to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutboxLimits {
-    /// Bytes of messages not sent yet, at most.
+    /// Bytes of messages not sent yet, at most; no more than 4 GiB.
     pub bytes: usize,
     /// Messages not sent completely yet, at most.
     pub messages: usize,
@@ -50,6 +50,8 @@ impl Outbox {
         (least, most): (usize, usize),
     ) -> Self {
         assert!(channels <= MOST_CHANNELS, "a bit for each channel");
+        // Places in a queue are 32 bits.
+        let limits = OutboxLimits { bytes: limits.bytes.min(u32::MAX as usize), ..limits };
         Self {
             limits,
             lengths: (least, most),

@@ -19,7 +19,7 @@ use mainspring::time::Instant;
 pub struct ResendLimits {
     /// Packets kept at most; sending waits beyond. This is the window.
     pub packets: u32,
-    /// Bytes kept at most; sending waits beyond.
+    /// Bytes kept at most, 1 GiB or less; sending waits beyond.
     pub bytes: u32,
     /// A packet that nobody acknowledged for so long was sent in vain.
     pub age: Duration,
@@ -64,6 +64,8 @@ pub(crate) struct ResendCache {
 impl ResendCache {
     /// An empty one, whose first packet will have this number.
     pub(crate) fn new(limits: ResendLimits, first: u64) -> Self {
+        // Doubled, it must still be counted in 32 bits.
+        let limits = ResendLimits { bytes: limits.bytes.min(1 << 30), ..limits };
         Self {
             limits,
             first,

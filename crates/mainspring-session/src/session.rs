@@ -174,6 +174,7 @@ impl<W: WireFormat> Session<W> {
     ///
     /// Why it was dropped; [`stats`](Self::stats) has counted it, so a driver may ignore this.
     pub fn handle_datagram(&mut self, now: Instant, datagram: &[u8]) -> Result<(), Dropped> {
+        self.inbound.excuse(now);
         let heard = match self.state {
             State::Closed(_) | State::Ended => Err(Dropped::Closed),
             State::Open | State::Closing { .. } => {
@@ -203,6 +204,7 @@ impl<W: WireFormat> Session<W> {
         if matches!(self.state, State::Closed(_) | State::Ended) {
             return;
         }
+        self.inbound.excuse(now);
         if now >= self.heard.saturating_add(self.limits.idle_timeout) {
             self.end(Reason::Silent);
         } else if self.inbound.is_stalled(now) {

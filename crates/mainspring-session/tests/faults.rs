@@ -495,3 +495,39 @@ fn a_session_is_send() {
     fn is_send<T: Send>() {}
     is_send::<Session<Ac>>();
 }
+
+/// "0" between two of a kind must not mean without end.
+#[test]
+fn intervals_of_nothing_end() {
+    let nothing = Duration::ZERO;
+    let config = Config {
+        nak_every: nothing,
+        nak_after: nothing,
+        ack_every: nothing,
+        time_every: nothing,
+        bundle_gap: nothing,
+        ..config()
+    };
+    let mut session = server(config);
+    // Its peer says that much is missing.
+    session.handle_datagram(START, &plain(50, flags::ACK, &1_u32.to_le_bytes())).unwrap();
+    let mut datagram = Vec::new();
+    let mut sent = 0;
+    while session.poll_transmit(START, &mut datagram).is_some() {
+        sent += 1;
+        assert!(sent < 10, "without end");
+    }
+    assert!(session.next_timeout().unwrap() > START);
+}
+
+/// A client that was told too high a number asks for what was never sent; what it has, it has.
+#[test]
+fn a_request_for_what_was_never_sent_acknowledges_all_before_it() {
+    let mut session = server(config());
+    session.enqueue(UI, &[1; 50]).unwrap();
+    drain(&mut session, START, after(Duration::from_millis(10)));
+    // The time is number 2, the message 3; 4 was never sent.
+    let nak = plain(1, flags::NAK, &list(4..10));
+    session.handle_datagram(after(Duration::from_millis(20)), &nak).unwrap();
+    assert!(session.is_settled());
+}

@@ -8,8 +8,11 @@ use mainspring::time::saturating_nanos;
 use mainspring::timers::{Plan, TimerKey};
 
 use super::batch::Member;
-use super::value::pass_and_call;
-use super::{BATCH, Call, Details, Profile, RARE, SILENT, ScriptTimer, TICK, Value, World};
+use super::value::{pass_and_call, size};
+use super::{
+    BATCH, Call, Details, MOST_CARRIED, MOST_TIMERS, Profile, RARE, SILENT, ScriptTimer, TICK,
+    Value, World,
+};
 use crate::error::Code;
 use crate::machine::{Arguments, Machine, Natives, Outcome};
 
@@ -92,6 +95,10 @@ impl Call<'_> {
         if interval < 0 && self.profile() == Profile::OpenMp {
             self.world.complain(&format!("error: the interval of {public} is negative; 0 is used"));
         }
+        let carried = size(&values);
+        if self.world.details.len() >= MOST_TIMERS || self.world.carried + carried > MOST_CARRIED {
+            return Err(Code::Memory);
+        }
         let interval_ms = u32::try_from(interval).unwrap_or(0);
         let id = self.world.next_id;
         let is_rare = !repeats || !values.is_empty();
@@ -114,6 +121,7 @@ impl Call<'_> {
         };
         let details = Details { key, interval_ms, repeats, place, values: values.into() };
         self.world.details.insert(id, details);
+        self.world.carried += carried;
         // After four thousand million timers the ids of those long gone come again.
         self.world.next_id = id.checked_add(1).unwrap_or(1);
         Ok(id.cast_signed())
@@ -167,7 +175,7 @@ impl Call<'_> {
     }
 
     pub(crate) fn kill_timer(&mut self, id: i32) -> bool {
-        let Some(details) = self.world.details.remove(&id.cast_unsigned()) else { return false };
+        let Some(details) = self.world.remove(id.cast_unsigned()) else { return false };
         self.world.batches.close();
         let is_last = match details.place {
             Some((batch, place)) => self.world.batches.kill(batch, place),
@@ -224,7 +232,8 @@ pub(super) fn interval(ms: u32) -> Duration {
 }
 
 fn plan(interval_ms: u32, repeats: bool) -> Plan {
-    let first = Duration::from_millis(interval_ms.into());
+    // No interval is a tick: at once would be in the same moment again, and time would stand still.
+    let first = interval(interval_ms);
     if repeats { repeating(first, interval_ms) } else { Plan::after(first) }
 }
 

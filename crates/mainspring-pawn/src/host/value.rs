@@ -97,3 +97,13 @@ fn read_back(machine: &Machine, value: &mut Value, place: i32) {
         Value::Cell(_) | Value::Text(_) | Value::Packed(_) => {}
     }
 }
+
+/// Cells and characters of some values together.
+pub(super) fn size(values: &[Value]) -> usize {
+    let size = |value: &Value| match value {
+        Value::Cell(_) | Value::Reference(_) => 1,
+        Value::Text(text) | Value::Packed(text) => text.len(),
+        Value::Array(cells) => cells.len(),
+    };
+    values.iter().map(size).sum()
+}

@@ -90,9 +90,14 @@ fn angle(machine: &Machine, arguments: Arguments, of: fn(f32) -> f32) -> Result<
 fn leading_number(text: &[u8]) -> f32 {
     let text: String = text.iter().map(|&byte| char::from(byte)).collect();
     let text = text.trim_start();
+    let mut dots = 0;
     let end = text
         .char_indices()
-        .find(|(at, c)| !(c.is_ascii_digit() || *c == '.' || *at == 0 && matches!(c, '-' | '+')))
+        .find(|(at, c)| {
+            dots += usize::from(*c == '.');
+            let is_part = c.is_ascii_digit() || *c == '.' && dots == 1;
+            !(is_part || *at == 0 && matches!(c, '-' | '+'))
+        })
         .map_or(text.len(), |(at, _)| at);
     text[..end].parse().unwrap_or(0.0)
 }

@@ -11,7 +11,8 @@ pub(super) const TABLE: &[(&str, Native)] = &[
         Ok(length_of(length))
     }),
     ("strcmp", |_, machine, arguments| {
-        let (mut left, mut right) = (text(machine, arguments, 0)?, text(machine, arguments, 1)?);
+        let whole = |nth| machine.string(machine.argument(arguments, nth)?, MOST);
+        let (mut left, mut right) = (whole(0)?, whole(1)?);
         if optional(machine, arguments, 2, 0)? != 0 {
             left.make_ascii_lowercase();
             right.make_ascii_lowercase();

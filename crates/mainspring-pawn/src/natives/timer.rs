@@ -78,6 +78,10 @@ pub(super) fn capture(
                 let size = usize::try_from(size).ok().filter(|&size| size <= room);
                 let size = size.ok_or(Code::Parameters)?;
                 room -= size;
+                // Where it starts is looked at before any place behind it is named.
+                if size > 0 {
+                    machine.cell(address)?;
+                }
                 let places = (address..).step_by(4).take(size);
                 Value::Array(places.map(|place| machine.cell(place)).collect::<Result<_, _>>()?)
             }

@@ -128,7 +128,7 @@ pub struct Config {
     pub resend_after: Duration,
     /// Between two bundles.
     pub bundle_gap: Duration,
-    /// Between two acknowledgements.
+    /// Between two acknowledgements; as the two others a millisecond at least.
     pub ack_every: Duration,
     /// Between two tellings of the time.
     pub time_every: Duration,
@@ -227,7 +227,11 @@ impl Ac {
 
     /// The same, further on: `number` was the last packet's in both directions, `message` is the next to be sent and
     /// `inbound` the next to be received.
-    fn numbered(config: Config, now: Instant, number: u64, message: u32, inbound: u64) -> Self {
+    fn numbered(mut config: Config, now: Instant, number: u64, message: u32, inbound: u64) -> Self {
+        // What comes back at once never ends.
+        for every in [&mut config.nak_every, &mut config.ack_every, &mut config.time_every] {
+            *every = (*every).max(Duration::from_millis(1));
+        }
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
         let world_ns = (config.world_time * 1e9) as u64;
         let rate = u64::from(config.resend_bytes_per_second);

@@ -158,7 +158,7 @@ impl Ac {
             }
         }
         // Who asks for this one as the lowest has everything before it.
-        if !self.is_ace() && lowest <= self.number && lowest > 1 {
+        if !self.is_ace() && lowest <= self.number + 1 && lowest > 1 {
             self.acknowledge(lowest - 1);
         }
     }

@@ -230,3 +230,27 @@ fn a_message_too_short_to_be_one_keeps_nothing_up() {
     assert_eq!(inbound.accept(NOW, fragment(3, 0, 1, &[1, 2, 3, 4])), Accepted::Taken);
     assert_eq!(read_all(&mut inbound), [[1, 2, 3, 4]]);
 }
+
+/// An application that read nothing for a minute must not find its peer accused.
+#[test]
+fn time_in_which_nothing_is_read_is_not_the_peers() {
+    let at = |s: u64| Instant::from_nanos(s * 1_000_000_000);
+    let mut inbound = inbound(InboundLimits { unread_bytes: 100, ..small() });
+    inbound.accept(at(0), fragment(3, 0, 1, &[1; 10]));
+    inbound.accept(at(0), fragment(1, 0, 1, &[1; 100]));
+    for second in 1..60 {
+        inbound.excuse(at(second));
+        assert!(!inbound.is_stalled(at(second)));
+    }
+    assert_eq!(read_all(&mut inbound).len(), 1);
+    assert_eq!(inbound.stalls_at(), Some(at(59 + 30)));
+}
+
+/// No room at all would deliver nothing, and say nothing.
+#[test]
+fn a_bound_of_nothing_is_one_message() {
+    let mut inbound = inbound(InboundLimits { unread_bytes: 0, ..small() });
+    assert_eq!(inbound.accept(NOW, fragment(1, 0, 1, &[1; 100])), Accepted::Taken);
+    assert_eq!(inbound.accept(NOW, fragment(2, 0, 1, &[1; 100])), Accepted::Full);
+    assert_eq!(read_all(&mut inbound).len(), 1);
+}

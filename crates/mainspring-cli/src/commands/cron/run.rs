@@ -44,7 +44,11 @@ pub(super) fn run(options: &Run) -> Result<(), Failure> {
     let mut work = Work { options, running: Vec::new(), waiting: None, number: 0 };
     while !interrupted.load(Ordering::Relaxed) {
         match due.recv_timeout(LOOK) {
-            Ok(run) => work.due(run)?,
+            Ok(run) => {
+                // The command may just have ended.
+                work.look(wall.wall())?;
+                work.due(run)?;
+            }
             Err(RecvTimeoutError::Timeout) => {}
             // The schedule has ended, and dropped the job's closure.
             Err(RecvTimeoutError::Disconnected) => break,
