@@ -48,7 +48,7 @@ pub struct Options {
     pub server_drift: bool,
     /// Keep to the format of told runs: see [`script`](crate::script).
     pub scripted: bool,
-    /// Jumps and calls that each call into the script may take.
+    /// Jumps that each call into the script may take; a call of a native counts as 16, 64 bytes copied or filled as one.
     pub budget: u64,
 }
 
