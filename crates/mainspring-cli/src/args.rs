@@ -342,8 +342,8 @@ pub(crate) enum PawnCommand {
 /// Calls OnGameModeInit and main, fires its timers, and calls OnGameModeExit at the end: after --seconds, at Ctrl-C, or when no
 /// timer is left. In real time the loop is that of the profile's server, 5 ms a tick.
 ///
-/// With --virtual time jumps from one due timer to the next: a day passes in seconds, the same way each time. With --virtual alone,
-/// or with --script, nothing happens but what is told: `main` runs main, `call PUBLIC i:1 f:0.5 s:text a:1,2 r:7` a public,
+/// With --virtual and --seconds time jumps from one due timer to the next, the same way each time: a quiet script's day passes in
+/// seconds. With --virtual alone main is run and nothing else. With --script, what FILE says is done and nothing else: `main` runs main, `call PUBLIC i:1 f:0.5 s:text a:1,2 r:7` a public,
 /// `advance MS` lets time pass, `cont` ends a sleep, `pubvar NAME` and `tags` show; each answers with a line that starts with `=`.
 #[derive(Args, Debug)]
 pub(crate) struct PawnRun {
@@ -355,7 +355,7 @@ pub(crate) struct PawnRun {
     #[arg(long)]
     pub(crate) profile: Option<Profile>,
 
-    /// Seconds to run, of real or virtual time [default: until no timer is left]
+    /// Seconds to run, of real or virtual time [default in real time: until no timer is left]
     #[arg(long, value_name = "N")]
     pub(crate) seconds: Option<Count>,
 

@@ -4,8 +4,11 @@
 //! the time become one. Every address at which a script can arrive keeps its place in a map: returns and computed jumps
 //! look there.
 
+mod opcodes;
+
 use std::collections::HashMap;
 
+use self::opcodes::{jump, plain, with_one};
 use crate::error::{Code, LoadError};
 
 /// One instruction. Addresses of data are bytes, targets are indices of instructions.
@@ -462,146 +465,3 @@ const NOP: i32 = 134;
 const SYSREQ_N: i32 = 135;
 const SYMTAG: i32 = 136;
 const BREAK: i32 = 137;
-
-/// Instructions without operands.
-fn plain(opcode: i32) -> Option<Op> {
-    Some(match opcode {
-        9 => Op::LoadI,
-        23 => Op::StorI,
-        25 => Op::LidxB(2),
-        27 => Op::IdxaddrB(2),
-        33 => Op::MovePri,
-        34 => Op::MoveAlt,
-        35 => Op::Xchg,
-        36 => Op::PushPri,
-        37 => Op::PushAlt,
-        42 => Op::PopPri,
-        43 => Op::PopAlt,
-        46 => Op::Proc,
-        47 => Op::Ret,
-        48 => Op::Retn,
-        65 => Op::Shl,
-        66 => Op::Shr,
-        67 => Op::Sshr,
-        72 | 75 => Op::Mul,
-        73 => Op::Sdiv,
-        74 => Op::SdivAlt,
-        76 => Op::Udiv,
-        77 => Op::UdivAlt,
-        78 => Op::Add,
-        79 => Op::Sub,
-        80 => Op::SubAlt,
-        81 => Op::And,
-        82 => Op::Or,
-        83 => Op::Xor,
-        84 => Op::Not,
-        85 => Op::Neg,
-        86 => Op::Invert,
-        89 => Op::ConstPri(0),
-        90 => Op::ConstAlt(0),
-        93 => Op::SignPri,
-        94 => Op::SignAlt,
-        95 => Op::Eq,
-        96 => Op::Neq,
-        97 => Op::Less,
-        98 => Op::Leq,
-        99 => Op::Grtr,
-        100 => Op::Geq,
-        101 => Op::Sless,
-        102 => Op::Sleq,
-        103 => Op::Sgrtr,
-        104 => Op::Sgeq,
-        107 => Op::AddC(1),
-        108 => Op::IncAlt,
-        111 => Op::IncI,
-        112 => Op::AddC(-1),
-        113 => Op::DecAlt,
-        116 => Op::DecI,
-        122 => Op::SysreqPri,
-        128 => Op::JumpPri,
-        131 => Op::SwapPri,
-        132 => Op::SwapAlt,
-        _ => return None,
-    })
-}
-
-/// Instructions with one operand that is no target.
-fn with_one(opcode: i32) -> Option<fn(i32) -> Op> {
-    Some(match opcode {
-        1 => Op::LoadPri,
-        2 => Op::LoadAlt,
-        3 => Op::LoadSPri,
-        4 => Op::LoadSAlt,
-        5 => Op::LrefPri,
-        6 => Op::LrefAlt,
-        7 => Op::LrefSPri,
-        8 => Op::LrefSAlt,
-        10 => Op::LodbI,
-        11 => Op::ConstPri,
-        12 => Op::ConstAlt,
-        13 => Op::AddrPri,
-        14 => Op::AddrAlt,
-        15 => Op::StorPri,
-        16 => Op::StorAlt,
-        17 => Op::StorSPri,
-        18 => Op::StorSAlt,
-        19 => Op::SrefPri,
-        20 => Op::SrefAlt,
-        21 => Op::SrefSPri,
-        22 => Op::SrefSAlt,
-        24 => Op::StrbI,
-        26 => Op::LidxB,
-        28 => Op::IdxaddrB,
-        29 => Op::AlignPri,
-        30 => Op::AlignAlt,
-        32 => Op::Sctrl,
-        38 => Op::PushR,
-        39 => Op::PushC,
-        40 => Op::Push,
-        41 => Op::PushS,
-        44 => Op::Stack,
-        45 => Op::Heap,
-        68 => Op::ShlCPri,
-        69 => Op::ShlCAlt,
-        70 => Op::ShrCPri,
-        71 => Op::ShrCAlt,
-        87 => Op::AddC,
-        88 => Op::SmulC,
-        91 => Op::Zero,
-        92 => Op::ZeroS,
-        105 => Op::EqCPri,
-        106 => Op::EqCAlt,
-        109 => Op::Inc,
-        110 => Op::IncS,
-        114 => Op::Dec,
-        115 => Op::DecS,
-        117 => Op::Movs,
-        118 => Op::Cmps,
-        119 => Op::Fill,
-        120 => Op::Halt,
-        121 => Op::Bounds,
-        123 => Op::SysreqC,
-        133 => Op::PushAdr,
-        _ => return None,
-    })
-}
-
-/// Instructions whose one operand is a target.
-fn jump(opcode: i32) -> Option<fn(u32) -> Op> {
-    Some(match opcode {
-        51 => Op::Jump,
-        53 => Op::Jzer,
-        54 => Op::Jnz,
-        55 => Op::Jeq,
-        56 => Op::Jneq,
-        57 => Op::Jless,
-        58 => Op::Jleq,
-        59 => Op::Jgrtr,
-        60 => Op::Jgeq,
-        61 => Op::Jsless,
-        62 => Op::Jsleq,
-        63 => Op::Jsgrtr,
-        64 => Op::Jsgeq,
-        _ => return None,
-    })
-}

@@ -98,7 +98,7 @@ impl Experiment for Plan {
             "Processor time, medians; the script is compiled without checks and debug hooks.",
         );
         if self.divisor > 1 {
-            table.note("Worked out from smaller runs, as this is the quick profile.");
+            table.note(format!("Worked out from runs {} times smaller.", self.divisor));
         }
         vec![table.into()]
     }

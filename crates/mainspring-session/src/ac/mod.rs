@@ -82,6 +82,32 @@ impl From<Group> for Channel {
     }
 }
 
+impl TryFrom<Channel> for Group {
+    type Error = Channel;
+
+    /// The group that a message came on; the channel itself if it has no name.
+    fn try_from(channel: Channel) -> Result<Self, Channel> {
+        Self::ALL.into_iter().find(|group| Channel::from(*group) == channel).ok_or(channel)
+    }
+}
+
+impl Group {
+    /// Every one.
+    pub const ALL: [Self; 11] = [
+        Self::Event,
+        Self::Control,
+        Self::Weenie,
+        Self::Login,
+        Self::Database,
+        Self::SecureControl,
+        Self::SecureWeenie,
+        Self::SecureLogin,
+        Self::Ui,
+        Self::Smartbox,
+        Self::Observer,
+    ];
+}
+
 /// Whose rules are kept where they differ; see the [module](self).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compat {
@@ -178,6 +204,12 @@ impl Config {
 /// A server's session with the default [`Limits`]; for others, [`Session::new`] with [`Ac::new`].
 #[must_use]
 pub fn server(config: Config, now: Instant) -> Session<Ac> {
+    Session::new(Ac::new(config, now), Limits::default(), now)
+}
+
+/// A client's session with the default [`Limits`]: the other end of a [`server`].
+#[must_use]
+pub fn client(config: Config, now: Instant) -> Session<Ac> {
     Session::new(Ac::new(config, now), Limits::default(), now)
 }
 

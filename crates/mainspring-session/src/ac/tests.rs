@@ -298,3 +298,12 @@ fn an_echo_tells_for_how_long_it_was_held() {
     assert_eq!(answer[20..24], 12.5_f32.to_le_bytes());
     assert_eq!(answer[24..28], 0.25_f32.to_le_bytes());
 }
+
+#[test]
+fn groups_are_channels_and_back() {
+    for group in Group::ALL {
+        assert_eq!(Group::try_from(Channel::from(group)), Ok(group));
+    }
+    assert_eq!(Group::try_from(Channel(0)), Err(Channel(0)));
+    assert_eq!(Group::try_from(Channel(12)), Err(Channel(12)));
+}
