@@ -27,7 +27,7 @@ fn session(compat: Compat) -> Session<Ac> {
         unread_bytes: 8000,
         stall: Duration::from_secs(30),
     };
-    let outbox = OutboxLimits { bytes: 20_000, messages: 200 };
+    let outbox = OutboxLimits { bytes: 20_000, messages: 200, ..OutboxLimits::default() };
     Session::new(Ac::new(config, START), Limits { outbox, inbound, ..Limits::default() }, START)
 }
 

@@ -34,6 +34,12 @@ impl Budget {
         affordable
     }
 
+    /// Whether `units` could be taken.
+    pub(crate) fn has(&mut self, now: Instant, units: u64) -> bool {
+        self.refill(now);
+        self.left >= units.min(self.most)
+    }
+
     /// When `units` can be taken; now, if they can already.
     pub(crate) fn ready_at(&self, units: u64) -> Instant {
         let short = u128::from(units.min(self.most).saturating_sub(self.left));

@@ -26,8 +26,13 @@ pub enum Refused {
         /// The shortest, in bytes.
         least: usize,
     },
-    /// The format has no such channel.
+    /// The session has no such channel.
     NoSuchChannel,
+    /// The channel has no such key.
+    NoSuchKey {
+        /// How many it has, from 0 on.
+        keys: u16,
+    },
     /// The session is closing or closed.
     Closed,
 }
@@ -38,7 +43,8 @@ impl fmt::Display for Refused {
             Self::Full => f.write_str("too much waits to be sent already"),
             Self::TooLarge { most } => write!(f, "messages are at most {most} bytes long"),
             Self::TooSmall { least } => write!(f, "messages are at least {least} bytes long"),
-            Self::NoSuchChannel => f.write_str("the wire format has no such channel"),
+            Self::NoSuchChannel => f.write_str("the session has no such channel"),
+            Self::NoSuchKey { keys } => write!(f, "the channel's keys are below {keys}"),
             Self::Closed => f.write_str("the session is closed"),
         }
     }
@@ -132,6 +138,8 @@ pub enum Reason {
     Unacknowledged,
     /// Messages wait for one that does not come, though the peer is there.
     Stalled,
+    /// What waits to be sent was at its bound for too long: the peer takes less than it is sent.
+    Overwhelmed,
 }
 
 /// What happened, in order.
@@ -142,7 +150,13 @@ pub enum Event {
     Message {
         /// The channel it was sent on.
         channel: Channel,
+        /// Its key; 0 where the channel's messages are not told apart by keys.
+        key: u16,
     },
+    /// More waits to be sent than the soft mark: send less, or what matters less not at all.
+    Crowded,
+    /// Half of the soft mark or less waits again.
+    Relieved,
     /// The session is over. This is the last event.
     Closed(Reason),
 }

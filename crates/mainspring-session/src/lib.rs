@@ -10,9 +10,11 @@
 //! |---|---|
 //! | [`pack`] | which pieces of which messages share a packet, in O(n) |
 //! | [`outbox`] | what waits to be sent: a bounded queue for each channel |
+//! | [`channel`] | what each channel promises: order, what may be given up, its share of the line |
 //! | [`inbound`] | fragments into messages in order, under bounds |
 //! | [`wire`] | the seam to a wire format: [`WireFormat`] |
 //! | [`ac`] | the first format: the one of Asheron's Call, with acknowledgements, resends on request, checksums by key |
+//! | [`plain`] | the second format, our own: acknowledgements by runs, loss found by time and order, 1200 bytes |
 //! | [`link`] | a network that loses, delays, doubles and damages, seeded, for tests |
 //!
 //! # What is promised
@@ -30,11 +32,13 @@
 
 pub mod ac;
 mod budget;
+pub mod channel;
 mod event;
 pub mod inbound;
 pub mod link;
 pub mod outbox;
 pub mod pack;
+pub mod plain;
 pub mod resend;
 mod session;
 mod stats;

@@ -34,25 +34,28 @@ impl Default for ResendLimits {
 
 /// One packet in the cache.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct Kept<Note> {
     start: u32,
     length: u32,
     /// When it was first sent.
     pub(crate) sent: Instant,
-    /// When it was last sent.
-    pub(crate) last: Instant,
-    /// How often it was sent again.
-    pub(crate) resends: u8,
-    /// Whether it waits to be sent again.
-    pub(crate) is_wanted: bool,
+    /// What the format knows of it.
+    pub(crate) note: Note,
+}
+
+impl<Note> Kept<Note> {
+    /// Its bytes.
+    pub(crate) fn length(&self) -> usize {
+        self.length as usize
+    }
 }
 
 #[derive(Debug)]
-pub(crate) struct ResendCache {
+pub(crate) struct ResendCache<Note> {
     limits: ResendLimits,
     /// The number of the first record; with none, of the next packet.
     first: u64,
-    records: VecDeque<Kept>,
+    records: VecDeque<Kept<Note>>,
     bytes: Vec<u8>,
     /// Where the last packet ends.
     end: usize,
@@ -61,7 +64,7 @@ pub(crate) struct ResendCache {
     used: usize,
 }
 
-impl ResendCache {
+impl<Note: Copy> ResendCache<Note> {
     /// An empty one, whose first packet will have this number.
     pub(crate) fn new(limits: ResendLimits, first: u64) -> Self {
         // Doubled, it must still be counted in 32 bits.
@@ -85,7 +88,7 @@ impl ResendCache {
 
     /// Memory kept.
     pub(crate) fn capacity_bytes(&self) -> usize {
-        self.bytes.capacity() + self.records.capacity() * size_of::<Kept>()
+        self.bytes.capacity() + self.records.capacity() * size_of::<Kept<Note>>()
     }
 
     /// When the oldest packet was first sent.
@@ -94,9 +97,9 @@ impl ResendCache {
     }
 
     /// Keeps a copy of the packet with the next number. O(length), amortized.
-    pub(crate) fn push(&mut self, number: u64, packet: &[u8], now: Instant) {
+    pub(crate) fn push(&mut self, number: u64, packet: &[u8], now: Instant, note: Note) {
         self.space(packet.len())[..packet.len()].copy_from_slice(packet);
-        self.keep(number, &[], packet.len(), now);
+        self.keep(number, &[], packet.len(), now, note);
     }
 
     /// Room in which a packet of up to `most` bytes can be written before it is [kept](Self::keep); at least as long.
@@ -116,6 +119,7 @@ impl ResendCache {
         header: &[u8],
         length: usize,
         now: Instant,
+        note: Note,
     ) -> &[u8] {
         debug_assert_eq!(number, self.first + self.records.len() as u64, "numbers have no gaps");
         let start = self.next;
@@ -128,9 +132,7 @@ impl ResendCache {
             start: start as u32,
             length: length as u32,
             sent: now,
-            last: now,
-            resends: 0,
-            is_wanted: false,
+            note,
         });
         let packet = &mut self.bytes[start..self.end];
         packet[..header.len()].copy_from_slice(header);
@@ -145,11 +147,27 @@ impl ResendCache {
     }
 
     /// A packet and its record, if it is still kept. O(1).
-    pub(crate) fn find(&mut self, number: u64) -> Option<(&mut Kept, &mut [u8])> {
+    pub(crate) fn find(&mut self, number: u64) -> Option<(&mut Kept<Note>, &mut [u8])> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         let record = self.records.get_mut(index)?;
         let range = record.start as usize..(record.start + record.length) as usize;
         Some((record, &mut self.bytes[range]))
+    }
+
+    /// The number of the oldest packet kept, or else of the next.
+    pub(crate) fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// The records of packets from `number` on, oldest first.
+    pub(crate) fn records_from(
+        &mut self,
+        number: u64,
+    ) -> impl Iterator<Item = (u64, &mut Kept<Note>)> {
+        let skipped = number.saturating_sub(self.first);
+        let index = usize::try_from(skipped).unwrap_or(usize::MAX).min(self.records.len());
+        let first = self.first + index as u64;
+        (first..).zip(self.records.range_mut(index..))
     }
 
     /// Gives up all packets below `number`; returns how many. O(1) per 4096, as the records have no destructor.
@@ -244,13 +262,13 @@ mod tests {
         fn packets_are_found_as_they_were_sent(
             steps in prop::collection::vec((20_usize..900, 0_usize..40), 1..400),
         ) {
-            let mut cache = ResendCache::new(limits(100, 30_000), 7);
+            let mut cache = ResendCache::<()>::new(limits(100, 30_000), 7);
             let mut model: VecDeque<(u64, Vec<u8>)> = VecDeque::new();
             let mut next = 7_u64;
             for (length, acknowledged) in steps {
                 let packet = vec![next.to_le_bytes()[0]; length];
                 if cache.has_room(length) {
-                    cache.push(next, &packet, Instant::from_nanos(next));
+                    cache.push(next, &packet, Instant::from_nanos(next), ());
                     model.push_back((next, packet));
                     next += 1;
                 } else {
@@ -274,11 +292,10 @@ mod tests {
 
     #[test]
     fn age_is_counted_from_the_first_sending() {
-        let mut cache = ResendCache::new(ResendLimits::default(), 2);
+        let mut cache = ResendCache::<()>::new(ResendLimits::default(), 2);
         for number in 2..12 {
-            cache.push(number, &[1; 100], Instant::from_nanos(number));
+            cache.push(number, &[1; 100], Instant::from_nanos(number), ());
         }
-        cache.find(2).unwrap().0.last = Instant::from_nanos(100);
         assert_eq!(cache.forget_sent_until(Instant::from_nanos(4)), 3);
         assert_eq!(cache.oldest(), Some(Instant::from_nanos(5)));
         assert_eq!((cache.find(4).is_none(), cache.length_of(4)), (true, 0));
@@ -287,20 +304,20 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_comes_back_after_a_rest() {
-        let mut cache = ResendCache::new(limits(4096, 2 << 20), 2);
+        let mut cache = ResendCache::<()>::new(limits(4096, 2 << 20), 2);
         let mut number = 2;
         for _ in 0..50 {
             while cache.has_room(484) {
-                cache.push(number, &[7; 484], Instant::ORIGIN);
+                cache.push(number, &[7; 484], Instant::ORIGIN, ());
                 number += 1;
             }
             cache.forget_below(number - 1000);
         }
-        assert!(cache.capacity_bytes() <= (4 << 20) + 8192 * size_of::<Kept>());
+        assert!(cache.capacity_bytes() <= (4 << 20) + 8192 * size_of::<Kept<()>>());
         cache.forget_below(number);
         cache.release();
         assert_eq!(cache.capacity_bytes(), 0);
-        cache.push(number, &[1], Instant::ORIGIN);
+        cache.push(number, &[1], Instant::ORIGIN, ());
         assert_eq!(cache.find(number).unwrap().1, [1]);
     }
 }

@@ -1,9 +1,11 @@
 //! The session: everything between an application's messages and datagrams, without a socket, a thread or a clock.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use mainspring::time::Instant;
 
+use crate::budget::Budget;
 use crate::inbound::{Inbound, InboundLimits};
 use crate::outbox::{Outbox, OutboxLimits};
 use crate::wire::WireFormat;
@@ -22,10 +24,17 @@ pub struct Limits {
     pub linger: Duration,
     /// After so long without anything to send or to acknowledge, memory is given back.
     pub rest: Duration,
+    /// A session that refused messages as [`Refused::Full`], and has not come down to the soft mark for so long, is ended:
+    /// its peer takes less than it is sent.
+    pub patience: Duration,
+    /// Bytes a second that may leave, at most; `None` as many as the format lets. What a burst may have on top is a 20th of
+    /// it, or two datagrams.
+    pub pace: Option<NonZeroU32>,
 }
 
 impl Default for Limits {
-    /// 60 s idle, 2 s to close, memory back after 5 s; see [`OutboxLimits`] and [`InboundLimits`] for theirs.
+    /// 60 s idle, 2 s to close, memory back after 5 s, 60 s patience, no pace; see [`OutboxLimits`] and [`InboundLimits`]
+    /// for theirs.
     fn default() -> Self {
         Self {
             outbox: OutboxLimits::default(),
@@ -33,6 +42,8 @@ impl Default for Limits {
             idle_timeout: Duration::from_secs(60),
             linger: Duration::from_secs(2),
             rest: Duration::from_secs(5),
+            patience: Duration::from_secs(60),
+            pace: None,
         }
     }
 }
@@ -72,7 +83,7 @@ impl Default for Limits {
 /// }
 /// session.handle_timeout(now);
 /// while let Some(event) = session.poll_event(&mut body) {
-///     if let Event::Message { channel } = event {
+///     if let Event::Message { channel, .. } = event {
 ///         session.enqueue(channel, &body)?; // an echo server
 ///     }
 /// }
@@ -96,7 +107,28 @@ pub struct Session<W> {
     /// Whether memory may be kept that a session at rest does not need, and since when it is at rest.
     holds_memory: bool,
     rest: Option<Instant>,
+    mark: Mark,
+    pace: Option<Budget>,
     stats: Stats,
+}
+
+/// What waits to be sent, against the soft mark and the bound.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    is_above: bool,
+    /// The application has not been told yet.
+    is_news: bool,
+    /// Something was refused for want of room; since when, as far as a time was heard.
+    is_full: bool,
+    full_since: Option<Instant>,
+}
+
+/// What has to be in a budget before a datagram is asked for: none is longer.
+const DATAGRAM: u64 = 1200;
+
+fn paced(rate: NonZeroU32, now: Instant) -> Budget {
+    let rate = u64::from(rate.get());
+    Budget::new(rate, (rate / 20).max(2 * DATAGRAM), now)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +159,7 @@ impl<W: WireFormat> Session<W> {
         let lengths = (least, limits.inbound.message_bytes);
         Self {
             outbox: Outbox::new(limits.outbox, wire.shape(), wire.channels(), lengths),
+            pace: limits.pace.map(|rate| paced(rate, now)),
             inbound: Inbound::new(limits.inbound, wire.shape().data, least, wire.first_message()),
             wire,
             limits,
@@ -134,11 +167,12 @@ impl<W: WireFormat> Session<W> {
             heard: now,
             holds_memory: false,
             rest: None,
+            mark: Mark::default(),
             stats: Stats::default(),
         }
     }
 
-    /// Accepts a message: it will be delivered, once and in its channel's order, or the session ends with a reason.
+    /// Accepts a message: what its [channel](crate::channel) promises will be kept, or the session ends with a reason.
     ///
     /// O(length), amortized; no allocation once the queues have grown to their usual size. The longest message is
     /// [`InboundLimits::message_bytes`] and what the format can carry, whichever is less.
@@ -147,10 +181,27 @@ impl<W: WireFormat> Session<W> {
     ///
     /// Why not; see [`Refused`].
     pub fn enqueue(&mut self, channel: Channel, message: &[u8]) -> Result<MessageId, Refused> {
+        self.enqueue_keyed(channel, 0, message)
+    }
+
+    /// The same with a key: messages of one key keep their order, or replace each other, apart from those of others.
+    ///
+    /// # Errors
+    ///
+    /// Why not; see [`Refused`].
+    pub fn enqueue_keyed(
+        &mut self,
+        channel: Channel,
+        key: u16,
+        message: &[u8],
+    ) -> Result<MessageId, Refused> {
         if self.state != State::Open {
             return Err(Refused::Closed);
         }
-        self.outbox.enqueue(channel, message)?;
+        let accepted = self.outbox.enqueue(channel, key, message, &mut self.stats);
+        self.mark.is_full |= accepted == Err(Refused::Full);
+        self.look_at_mark();
+        accepted?;
         let id = MessageId(self.stats.messages_accepted);
         self.stats.messages_accepted += 1;
         (self.holds_memory, self.rest) = (true, None);
@@ -209,8 +260,10 @@ impl<W: WireFormat> Session<W> {
             self.end(Reason::Silent);
         } else if self.inbound.is_stalled(now) {
             self.end(Reason::Stalled);
-        } else if let Err(reason) = self.wire.expire(now) {
+        } else if let Err(reason) = self.wire.expire(now, &mut self.stats) {
             self.end(reason);
+        } else if self.is_overwhelmed(now) {
+            self.end(Reason::Overwhelmed);
         } else if self.rests_at().is_some_and(|moment| moment <= now) {
             (self.holds_memory, self.rest) = (false, None);
             self.release();
@@ -225,7 +278,7 @@ impl<W: WireFormat> Session<W> {
         let start = buffer.len();
         match self.state {
             State::Open => {
-                if !self.wire.transmit(now, &mut self.outbox, buffer, &mut self.stats) {
+                if !self.transmit(now, buffer) {
                     self.note_rest(now);
                     return None;
                 }
@@ -235,13 +288,16 @@ impl<W: WireFormat> Session<W> {
                 if delivered || now >= by {
                     self.wire.farewell(now, buffer);
                     self.end(Reason::Local { delivered });
-                } else if !self.wire.transmit(now, &mut self.outbox, buffer, &mut self.stats) {
+                } else if !self.transmit(now, buffer) {
                     return None;
                 }
             }
             State::Closed(_) | State::Ended => return None,
         }
         let length = buffer.len() - start;
+        if let Some(pace) = &mut self.pace {
+            pace.take(now, length as u64);
+        }
         self.holds_memory |= !self.wire.is_settled();
         self.stats.datagrams_sent += 1;
         self.stats.bytes_sent += length as u64;
@@ -250,9 +306,13 @@ impl<W: WireFormat> Session<W> {
 
     /// What happened next; `None` if nothing has since. A message's bytes replace what `body` held. O(length).
     pub fn poll_event(&mut self, body: &mut Vec<u8>) -> Option<Event> {
-        if let Some(channel) = self.inbound.read(body) {
+        if let Some((channel, key)) = self.inbound.read(body) {
             self.stats.messages_delivered += 1;
-            return Some(Event::Message { channel });
+            return Some(Event::Message { channel, key });
+        }
+        if self.mark.is_news && !self.is_closed() {
+            self.mark.is_news = false;
+            return Some(if self.mark.is_above { Event::Crowded } else { Event::Relieved });
         }
         let State::Closed(reason) = self.state else { return None };
         self.state = State::Ended;
@@ -273,7 +333,10 @@ impl<W: WireFormat> Session<W> {
             State::Closed(_) | State::Ended => return None,
         };
         let idle = self.heard.saturating_add(self.limits.idle_timeout);
-        [closing, self.wire.next_timeout(&self.outbox), self.inbound.stalls_at(), self.rests_at()]
+        let wire = self.wire.next_timeout(&self.outbox);
+        let paced = self.pace.map_or(wire, |pace| wire.map(|due| due.max(pace.ready_at(DATAGRAM))));
+        let patience = self.mark.full_since.map(|since| since.saturating_add(self.limits.patience));
+        [closing, paced, self.inbound.stalls_at(), self.rests_at(), patience]
             .into_iter()
             .flatten()
             .chain([idle])
@@ -296,6 +359,12 @@ impl<W: WireFormat> Session<W> {
     #[must_use]
     pub fn queued_messages(&self) -> usize {
         self.outbox.queued_messages()
+    }
+
+    /// Bytes and messages of one channel that have not been sent yet; nothing of one that does not exist.
+    #[must_use]
+    pub fn queued_on(&self, channel: Channel) -> (usize, usize) {
+        self.outbox.queued_on(channel)
     }
 
     /// Whether all that was accepted has been sent and acknowledged.
@@ -329,6 +398,39 @@ impl<W: WireFormat> Session<W> {
             + self.wire.capacity_bytes()
             + self.outbox.capacity_bytes()
             + self.inbound.capacity_bytes()
+    }
+
+    fn transmit(&mut self, now: Instant, buffer: &mut Vec<u8>) -> bool {
+        if self.pace.as_mut().is_some_and(|pace| !pace.has(now, DATAGRAM)) {
+            return false;
+        }
+        let is_sent = self.wire.transmit(now, &mut self.outbox, buffer, &mut self.stats);
+        if self.mark.is_above {
+            self.look_at_mark();
+        }
+        is_sent
+    }
+
+    /// Compares what waits with the soft mark: news above it, and again at half of it.
+    fn look_at_mark(&mut self) {
+        let (bytes, soft) = (self.outbox.queued_bytes(), self.limits.outbox.soft_bytes);
+        let mark = &mut self.mark;
+        if bytes <= soft {
+            (mark.is_full, mark.full_since) = (false, None);
+        }
+        let is_above = if mark.is_above { bytes > soft / 2 } else { bytes > soft };
+        if is_above != mark.is_above {
+            (mark.is_above, mark.is_news) = (is_above, !mark.is_news);
+        }
+    }
+
+    /// Whether what waits has been at its bound, and not down at the soft mark since, for too long.
+    fn is_overwhelmed(&mut self, now: Instant) -> bool {
+        if !self.mark.is_full {
+            return false;
+        }
+        let since = *self.mark.full_since.get_or_insert(now);
+        now >= since.saturating_add(self.limits.patience)
     }
 
     /// What was not sent never will be; what was received can still be read.

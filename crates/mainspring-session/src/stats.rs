@@ -7,6 +7,12 @@ use crate::Dropped;
 pub struct Stats {
     /// Messages accepted by `enqueue`.
     pub messages_accepted: u64,
+    /// Messages replaced by a newer one before they had left.
+    pub messages_replaced: u64,
+    /// Messages that were not sent because their time was over.
+    pub messages_expired: u64,
+    /// Pieces of messages that were lost on the way and not worth sending again.
+    pub pieces_given_up: u64,
     /// Messages given to the application.
     pub messages_delivered: u64,
     /// Datagrams produced, resends included.
@@ -27,6 +33,8 @@ pub struct Stats {
     pub duplicate_fragments: u64,
     /// Pieces of messages that contradicted themselves or others.
     pub lying_fragments: u64,
+    /// Pieces of messages that need not arrive, dropped because the application reads too slowly.
+    pub pieces_without_room: u64,
     dropped: [u64; Dropped::ALL.len()],
 }
 

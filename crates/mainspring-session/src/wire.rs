@@ -3,10 +3,13 @@
 //! A session keeps what no format changes: who may still enqueue, what waits in the [`Outbox`], what becomes of fragments
 //! in [`Inbound`], when a silent peer is given up. A [`WireFormat`] keeps the rest: numbers, protection, acknowledgements,
 //! what is sent again and how it all looks in a datagram. It takes pieces out of the outbox with
-//! [`Outbox::next_packet`] and puts those that it receives into [`Inbound::accept`].
+//! [`Outbox::next_packet`] or [`Outbox::fill`] and puts those that it receives into [`Inbound::accept`].
+//!
+//! [`ac`](crate::ac) and [`plain`](crate::plain) are the two there are.
 
 use mainspring::time::Instant;
 
+use crate::channel::Channels;
 use crate::inbound::Inbound;
 use crate::outbox::Outbox;
 use crate::pack::Shape;
@@ -17,8 +20,8 @@ pub trait WireFormat {
     /// Sizes of packets and fragments.
     fn shape(&self) -> Shape;
 
-    /// How many channels there are.
-    fn channels(&self) -> u8;
+    /// What each channel promises.
+    fn channels(&self) -> Channels;
 
     /// The shortest and the longest message that the format can carry, in bytes.
     fn message_bytes(&self) -> (usize, usize);
@@ -60,7 +63,7 @@ pub trait WireFormat {
     /// # Errors
     ///
     /// The reason for which the session cannot go on.
-    fn expire(&mut self, now: Instant) -> Result<(), Reason>;
+    fn expire(&mut self, now: Instant, stats: &mut Stats) -> Result<(), Reason>;
 
     /// Whether the peer has acknowledged all that was sent.
     fn is_settled(&self) -> bool;

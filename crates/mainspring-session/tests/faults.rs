@@ -114,8 +114,10 @@ fn too_large_is_said_at_once_and_blocks_nothing() {
 /// What is refused must not be overtaken by what was enqueued later.
 #[test]
 fn order_holds_around_refusals() {
-    let limits =
-        Limits { outbox: OutboxLimits { bytes: 4000, messages: 100 }, ..Limits::default() };
+    let limits = Limits {
+        outbox: OutboxLimits { bytes: 4000, messages: 100, ..OutboxLimits::default() },
+        ..Limits::default()
+    };
     let mut pair = Pair::with(Compat::Client, limits, Conditions::default(), 1);
     let mut sent = Vec::new();
     let mut refused = 0;
@@ -137,8 +139,10 @@ fn order_holds_around_refusals() {
 /// Memory grew without end for a client that had gone silent.
 #[test]
 fn a_silent_peer_costs_the_bounds_and_is_then_given_up() {
-    let limits =
-        Limits { outbox: OutboxLimits { bytes: 100_000, messages: 1000 }, ..Limits::default() };
+    let limits = Limits {
+        outbox: OutboxLimits { bytes: 100_000, messages: 1000, ..OutboxLimits::default() },
+        ..Limits::default()
+    };
     let resend = ResendLimits { packets: 256, bytes: 100_000, ..ResendLimits::default() };
     let config = Config { resend, ..config() };
     let mut session = Session::new(Ac::new(config, START), limits, START);

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use common::{Pair, Random, assert_received, message};
 use mainspring_session::ac::Compat;
+use mainspring_session::channel::Channels;
 use mainspring_session::link::Conditions;
-use mainspring_session::{Channel, Dropped, Limits, Refused};
+use mainspring_session::{Channel, Dropped, Limits, Refused, WireFormat};
 use proptest::prelude::*;
 
 /// Rate in bytes a second, loss, latency, reordering, its delay: a grid that others test with, and a storm.
@@ -37,7 +38,7 @@ fn conditions((rate, loss, latency, reorder, delay): (u64, f64, u64, f64, u64)) 
 }
 
 /// Talks both ways for a while, then checks everything.
-fn talk(pair: &mut Pair, seed: u64, rounds: u32, what: &str) {
+fn talk<W: WireFormat>(pair: &mut Pair<W>, seed: u64, rounds: u32, what: &str) {
     let mut random = Random(seed);
     let mut sent = [Vec::new(), Vec::new()];
     let mut counts = [[0_u32; 12]; 2];
@@ -91,6 +92,30 @@ fn nothing_is_lost_doubled_or_reordered_over_the_whole_grid() {
                 let damaged = pair.client.session.stats().dropped_in_all()
                     - pair.client.session.stats().dropped(Dropped::Duplicate);
                 assert!(damaged > 0, "{what}: the network damaged nothing?");
+            }
+        }
+    }
+}
+
+/// The same for the format of our own.
+#[test]
+fn the_plain_format_loses_nothing_over_the_whole_grid() {
+    for (nth, cell) in GRID.into_iter().enumerate() {
+        for seed in 0..3 {
+            let seed = seed * 100 + nth as u64;
+            let channels = Channels::alike(12);
+            let mut pair = Pair::plain(&channels, Limits::default(), conditions(cell), seed);
+            let what = format!("plain, {cell:?}, seed {seed}");
+            talk(&mut pair, seed, 120, &what);
+            for end in [&pair.server, &pair.client] {
+                assert!(end.longest_datagram <= 1200, "{what}: {} bytes", end.longest_datagram);
+                assert!(end.most_memory < 4 << 20, "{what}: {} bytes kept", end.most_memory);
+                let stats = end.session.stats();
+                assert_eq!((stats.lying_fragments, stats.false_acks), (0, 0), "{what}");
+                // Sent again is what was lost or came far too late, and little else.
+                let amiss = 2.5 * cell.1 + cell.3 + 15.0;
+                let most = stats.datagrams_sent as f64 * amiss / 100.0 + 10.0;
+                assert!((stats.resends as f64) < most, "{what}: {stats:?}");
             }
         }
     }

@@ -14,6 +14,7 @@
 use super::hash::hash32;
 use crate::Channel;
 use crate::Dropped;
+use crate::channel::Arrival;
 use crate::inbound::Fragment;
 
 /// Bytes of a packet's header.
@@ -294,11 +295,14 @@ impl<'a> Packet<'a> {
             let (fragment, behind) = rest.split_at(usize::from(u16_at(header, 10)));
             rest = behind;
             Some(Fragment {
+                stream: 0,
                 message: u32_at(header, 0),
                 count: u16_at(header, 8),
                 index: u16_at(header, 12),
                 // Groups are bytes; a larger number is no group, and the largest byte is none either.
                 channel: Channel(u8::try_from(u16_at(header, 14)).unwrap_or(u8::MAX)),
+                key: 0,
+                arrival: Arrival::InOrder,
                 data: &fragment[FRAGMENT_HEADER..],
             })
         })

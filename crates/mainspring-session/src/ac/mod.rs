@@ -42,6 +42,7 @@ mod send;
 mod window;
 
 use std::collections::VecDeque;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use mainspring::time::Instant;
@@ -49,6 +50,7 @@ use mainspring::time::Instant;
 use self::layout::{FRAGMENT_DATA, FRAGMENT_HEADER, flags};
 use self::window::Window;
 use crate::budget::Budget;
+use crate::channel::Channels;
 use crate::inbound::Inbound;
 use crate::outbox::Outbox;
 use crate::pack::Shape;
@@ -217,6 +219,7 @@ pub fn client(config: Config, now: Instant) -> Session<Ac> {
 #[derive(Debug)]
 pub struct Ac {
     config: Config,
+    channels: Channels,
     /// Nanoseconds of world time at the clock's origin, modulo 2^64.
     world_offset: u64,
     keys: Box<Isaac>,
@@ -227,7 +230,7 @@ pub struct Ac {
     /// The number of the first message of the bundle on its way.
     bundle: u32,
     next_bundle: Instant,
-    cache: ResendCache,
+    cache: ResendCache<Resends>,
     /// The peer has everything up to here.
     acknowledged: u64,
     wanted: VecDeque<u64>,
@@ -273,6 +276,7 @@ impl Ac {
         };
         Self {
             config,
+            channels: alike().clone(),
             world_offset: world_ns.wrapping_sub(now.as_nanos()),
             keys: Box::new(Isaac::new(config.send_seed)),
             number,
@@ -293,6 +297,18 @@ impl Ac {
             peer_time: None,
             round_trip: None,
         }
+    }
+
+    /// The same with shares, bounds and policies for its groups. The format's messages are all in one order, whatever
+    /// theirs says, and what has begun to leave is delivered.
+    ///
+    /// # Panics
+    ///
+    /// If there are not as many channels as the format has groups: [`layout::GROUPS`].
+    #[must_use]
+    pub fn with_channels(self, channels: Channels) -> Self {
+        assert_eq!(channels.as_slice().len(), usize::from(layout::GROUPS), "one a group");
+        Self { channels, ..self }
     }
 
     /// The peer's time as it was last told, in seconds.
@@ -334,8 +350,8 @@ impl WireFormat for Ac {
         Shape { data, overhead, oversize_tails: self.is_ace() }
     }
 
-    fn channels(&self) -> u8 {
-        layout::GROUPS
+    fn channels(&self) -> Channels {
+        self.channels.clone()
     }
 
     fn message_bytes(&self) -> (usize, usize) {
@@ -375,7 +391,7 @@ impl WireFormat for Ac {
         self.next_due(outbox)
     }
 
-    fn expire(&mut self, now: Instant) -> Result<(), Reason> {
+    fn expire(&mut self, now: Instant, _: &mut Stats) -> Result<(), Reason> {
         let age = self.config.resend.age;
         if self.cache.oldest().is_some_and(|sent| sent.saturating_add(age) <= now) {
             if !self.is_ace() {
@@ -403,6 +419,29 @@ impl WireFormat for Ac {
             + self.cache.capacity_bytes()
             + self.wanted.capacity() * size_of::<u64>()
             + self.rejects.capacity() * size_of::<u32>()
+    }
+}
+
+/// Groups without a difference, shared by all sessions that ask for nothing else.
+fn alike() -> &'static Channels {
+    static ALIKE: OnceLock<Channels> = OnceLock::new();
+    ALIKE.get_or_init(|| Channels::alike(layout::GROUPS))
+}
+
+/// What is known of a packet that was sent.
+#[derive(Clone, Copy, Debug)]
+struct Resends {
+    /// When it was last sent.
+    last: Instant,
+    /// How often it was sent again.
+    count: u8,
+    /// Whether it waits to be sent again.
+    is_wanted: bool,
+}
+
+impl Resends {
+    fn none(now: Instant) -> Self {
+        Self { last: now, count: 0, is_wanted: false }
     }
 }
 

@@ -140,13 +140,13 @@ impl Ac {
             lowest = lowest.min(number);
             if let Some((kept, _)) = self.cache.find(number) {
                 // On a thin line the last one may still be under way: each takes four times as long as the one before.
-                let quarters = u32::from(kept.resends).min(8);
+                let quarters = u32::from(kept.note.count).min(8);
                 let pause = self.config.resend_after.saturating_mul(4_u32.pow(quarters));
-                let rested = kept.last.saturating_add(pause.min(LONGEST_PAUSE)) <= now;
-                if kept.is_wanted || !rested {
+                let rested = kept.note.last.saturating_add(pause.min(LONGEST_PAUSE)) <= now;
+                if kept.note.is_wanted || !rested {
                     stats.resends_refused += 1;
                 } else {
-                    kept.is_wanted = true;
+                    kept.note.is_wanted = true;
                     self.wanted.push_back(number);
                 }
             } else if number <= self.number {

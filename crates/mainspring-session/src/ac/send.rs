@@ -6,7 +6,7 @@ use super::layout::{
     self, FRAGMENT_DATA, FRAGMENT_HEADER, FragmentHeader, HEADER, Header, PAYLOAD, flags,
     ragged_hash,
 };
-use super::{Ac, Group, Role, hash32, number};
+use super::{Ac, Group, Resends, Role, hash32, number};
 use crate::outbox::Outbox;
 use crate::pack::Packer;
 use crate::{Channel, Stats};
@@ -33,7 +33,7 @@ impl Ac {
             || self.send_nak(now, buffer, stats)
             || self.send_reject(now, buffer)
             || self.send_marks(now, buffer)
-            || self.send_messages(now, outbox, buffer)
+            || self.send_messages(now, outbox, buffer, stats)
     }
 
     /// When, by time alone, there will be something to send or to forget.
@@ -59,13 +59,13 @@ impl Ac {
             if !self.budget.take(now, packet.len() as u64) {
                 return false;
             }
-            if kept.resends == 0 {
+            let note = &mut kept.note;
+            if note.count == 0 {
                 // One flag more is one more in the sum; everything else is as it was, the key included.
                 add_one(&mut packet[4..8]);
                 add_one(&mut packet[8..12]);
             }
-            (kept.resends, kept.is_wanted, kept.last) =
-                (kept.resends.saturating_add(1), false, now);
+            *note = Resends { last: now, count: note.count.saturating_add(1), is_wanted: false };
             buffer.extend_from_slice(packet);
             self.wanted.pop_front();
             stats.resends += 1;
@@ -97,7 +97,7 @@ impl Ac {
             self.number += 1;
             self.send_sections(now, flags::REJECT, &list[..length], None, buffer);
             let start = buffer.len() - HEADER - length;
-            self.cache.push(self.number, &buffer[start..], now);
+            self.cache.push(self.number, &buffer[start..], now, Resends::none(now));
         } else {
             self.send_plain(now, flags::REJECT, &list[..length], buffer);
         }
@@ -153,7 +153,7 @@ impl Ac {
             self.number += 1;
             let key = self.keys.draw();
             self.send_sections(now, present, &sections[..length], Some(key), buffer);
-            self.cache.push(self.number, &buffer[start..], now);
+            self.cache.push(self.number, &buffer[start..], now, Resends::none(now));
         }
         true
     }
@@ -162,7 +162,13 @@ impl Ac {
         self.cache.has_room(HEADER + PAYLOAD)
     }
 
-    fn send_messages(&mut self, now: Instant, outbox: &mut Outbox, buffer: &mut Vec<u8>) -> bool {
+    fn send_messages(
+        &mut self,
+        now: Instant,
+        outbox: &mut Outbox,
+        buffer: &mut Vec<u8>,
+        stats: &mut Stats,
+    ) -> bool {
         if outbox.is_empty() || !self.cache.has_room(LONGEST) {
             return false;
         }
@@ -177,7 +183,9 @@ impl Ac {
                 (true, true) => Packer::StopAtSkip,
                 (true, false) => Packer::InOrder,
             };
-            let Some(messages) = outbox.begin_bundle(!is_ace, packer) else { return false };
+            let Some(messages) = outbox.begin_bundle(now, !is_ace, packer, stats) else {
+                return false;
+            };
             self.bundle = self.message;
             #[allow(clippy::cast_possible_truncation, reason = "wraps with the wire's 32 bits")]
             let count = messages as u32;
@@ -209,7 +217,7 @@ impl Ac {
         let key = self.keys.draw();
         let header = self.header(now, flags::PROTECTED | flags::FRAGMENTS, end - HEADER);
         let header = header.seal(hash, Some(key)).to_bytes();
-        let packet = self.cache.keep(self.number, &header, end, now);
+        let packet = self.cache.keep(self.number, &header, end, now, Resends::none(now));
         buffer.extend_from_slice(packet);
         true
     }

@@ -22,7 +22,16 @@ fn small() -> InboundLimits {
 }
 
 fn fragment(message: u32, index: u16, count: u16, data: &[u8]) -> Fragment<'_> {
-    Fragment { message, index, count, channel: Channel(9), data }
+    Fragment {
+        stream: 0,
+        message,
+        index,
+        count,
+        channel: Channel(9),
+        key: 0,
+        arrival: Arrival::InOrder,
+        data,
+    }
 }
 
 fn read_all(inbound: &mut Inbound) -> Vec<Vec<u8>> {
@@ -89,7 +98,8 @@ proptest! {
             prop_assert!(inbound.partial <= 3 + 1);
             let counted: usize = inbound.waiting.values().map(|waiting| match waiting {
                 Waiting::Whole { bytes, .. } => bytes.len(),
-                Waiting::Parts(parts) => parts.bytes.len(),
+                Waiting::Parts(parts) => parts.len(),
+                Waiting::Done => 0,
             }).sum();
             prop_assert_eq!(counted, inbound.waiting_bytes());
             prop_assert!(inbound.unread_bytes() < 30_000 + 10_000);

@@ -132,6 +132,24 @@ impl Queue {
         self.messages.is_empty()
     }
 
+    /// Takes a message out; its length, or 0 if it was out already. The places of the others stay. O(1).
+    pub(crate) fn remove(&mut self, index: usize) -> usize {
+        let message = &mut self.messages[index];
+        let left = message.left;
+        (message.left, message.need) = (0, NEVER);
+        left as usize
+    }
+
+    /// Closes the places of messages that were taken out. O(n).
+    pub(crate) fn compact(&mut self) {
+        self.messages.retain(|message| message.left > 0);
+    }
+
+    /// The length of a message, or 0 if it was taken out.
+    pub(crate) fn length_of(&self, index: usize) -> usize {
+        self.messages[index].left as usize
+    }
+
     /// Forgets its messages and keeps their memory for the next ones.
     pub fn clear(&mut self) {
         self.bytes.clear();
@@ -225,6 +243,7 @@ impl Bundle {
         mem::swap(&mut self.queue, queue);
         self.first = 0;
         self.packer = packer;
+        self.skip_finished();
         self.is_searched = packer == Packer::FirstFit && self.queue.len() > SEARCHED_PLAINLY;
         if self.is_searched {
             self.needs.rebuild(self.queue.messages.iter().map(|message| message.need));
@@ -241,6 +260,26 @@ impl Bundle {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.first == self.queue.len()
+    }
+
+    /// Which message is the first of which something is left; their number if there is none.
+    pub(crate) fn first(&self) -> usize {
+        self.first
+    }
+
+    /// What is left of a message, in bytes.
+    pub(crate) fn left_of(&self, index: usize) -> usize {
+        self.queue.length_of(index)
+    }
+
+    /// Sends nothing more of a message; returns what was left of it, in bytes. O(1), amortized.
+    pub(crate) fn remove(&mut self, index: usize) -> usize {
+        let left = self.queue.remove(index);
+        if self.is_searched {
+            self.needs.raise(index, NEVER);
+        }
+        self.skip_finished();
+        left
     }
 
     /// Forgets what is left, and gives all memory back.
@@ -295,10 +334,14 @@ impl Bundle {
             }
             from = index + usize::from(is_finished || self.packer != Packer::InOrder);
         }
+        self.skip_finished();
+        taken
+    }
+
+    fn skip_finished(&mut self) {
         while self.queue.messages.get(self.first).is_some_and(|first| first.left == 0) {
             self.first += 1;
         }
-        taken
     }
 
     fn is_large(&self, message: &Progress) -> bool {

@@ -7,32 +7,43 @@ use std::time::Duration;
 
 use mainspring::time::Instant;
 use mainspring_session::ac::{Ac, Compat, Config};
+use mainspring_session::channel::Channels;
 use mainspring_session::link::{Conditions, Link};
-use mainspring_session::{Channel, Event, Limits, Reason, Session};
+use mainspring_session::plain::{self, Plain};
+use mainspring_session::{Channel, Event, Limits, Reason, Session, WireFormat};
 
 pub(crate) const START: Instant = Instant::from_nanos(1_000_000_000_000);
 
 /// One end: its session, what it received, how it ended.
-pub(crate) struct End {
-    pub(crate) session: Session<Ac>,
+pub(crate) struct End<W> {
+    pub(crate) session: Session<W>,
     pub(crate) received: Vec<(Channel, Vec<u8>)>,
+    /// Of each message received.
+    pub(crate) keys: Vec<u16>,
     pub(crate) ended: Option<Reason>,
     pub(crate) longest_datagram: usize,
     pub(crate) most_memory: usize,
 }
 
-pub(crate) struct Pair {
+pub(crate) struct Pair<W = Ac> {
     pub(crate) now: Instant,
-    pub(crate) server: End,
-    pub(crate) client: End,
+    pub(crate) server: End<W>,
+    pub(crate) client: End<W>,
     pub(crate) down: Link,
     pub(crate) up: Link,
     passes: u64,
 }
 
-impl End {
-    pub(crate) fn new(session: Session<Ac>) -> Self {
-        Self { session, received: Vec::new(), ended: None, longest_datagram: 0, most_memory: 0 }
+impl<W: WireFormat> End<W> {
+    pub(crate) fn new(session: Session<W>) -> Self {
+        Self {
+            session,
+            received: Vec::new(),
+            keys: Vec::new(),
+            ended: None,
+            longest_datagram: 0,
+            most_memory: 0,
+        }
     }
 
     fn pass(&mut self, now: Instant, from: &mut Link, to: &mut Link) {
@@ -43,7 +54,10 @@ impl End {
         let mut body = Vec::new();
         while let Some(event) = self.session.poll_event(&mut body) {
             match event {
-                Event::Message { channel } => self.received.push((channel, body.clone())),
+                Event::Message { channel, key } => {
+                    self.received.push((channel, body.clone()));
+                    self.keys.push(key);
+                }
                 Event::Closed(reason) => self.ended = Some(reason),
                 _ => {}
             }
@@ -60,7 +74,7 @@ impl End {
     }
 }
 
-impl Pair {
+impl Pair<Ac> {
     pub(crate) fn new(conditions: Conditions, seed: u64) -> Self {
         Self::with(Compat::Client, Limits::default(), conditions, seed)
     }
@@ -78,10 +92,39 @@ impl Pair {
         conditions: Conditions,
         seed: u64,
     ) -> Self {
+        let server = Session::new(Ac::new(server, START), limits, START);
+        let client = Session::new(Ac::new(client, START), limits, START);
+        Self::between(server, client, conditions, seed)
+    }
+}
+
+impl Pair<Plain> {
+    pub(crate) fn plain(
+        channels: &Channels,
+        limits: Limits,
+        conditions: Conditions,
+        seed: u64,
+    ) -> Self {
+        let end = |config: plain::Config| {
+            let config = config.with_channels(channels.clone());
+            Session::new(Plain::new(config, START), limits, START)
+        };
+        let (server, client) = (plain::Config::server(7, seed), plain::Config::client(7, seed));
+        Self::between(end(server), end(client), conditions, seed)
+    }
+}
+
+impl<W: WireFormat> Pair<W> {
+    pub(crate) fn between(
+        server: Session<W>,
+        client: Session<W>,
+        conditions: Conditions,
+        seed: u64,
+    ) -> Self {
         Self {
             now: START,
-            server: End::new(Session::new(Ac::new(server, START), limits, START)),
-            client: End::new(Session::new(Ac::new(client, START), limits, START)),
+            server: End::new(server),
+            client: End::new(client),
             down: Link::new(conditions, seed),
             up: Link::new(conditions, !seed),
             passes: 0,
