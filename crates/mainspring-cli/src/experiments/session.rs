@@ -152,6 +152,8 @@ impl Backlog {
     fn pass_us(&mut self) -> Result<f64> {
         const PASSES: u32 = 1000;
         let (mut datagram, mut body) = (Vec::new(), Vec::new());
+        // That much waits was said once.
+        while self.session.poll_event(&mut body).is_some() {}
         let mut sent: Option<Transmit> = None;
         let mut event: Option<Event> = None;
         let watch = Stopwatch::start();
