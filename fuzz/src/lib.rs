@@ -2,8 +2,8 @@
 //!
 //! The cargo-fuzz targets and the `smoke` binary run the same bodies.
 
-pub mod pawn;
 pub mod cron;
+pub mod pawn;
 pub mod session;
 
 use std::num::{NonZeroU32, NonZeroU64};
@@ -24,6 +24,7 @@ pub const BODIES: &[Body] = &[
     ("cron", cron::cron),
     ("session_input", session::input),
     ("session_peer", session::peer),
+    ("session_plain", session::plain_peer),
     ("pawn", pawn::pawn),
 ];
 

@@ -5,8 +5,10 @@ use std::time::Duration;
 use mainspring::time::Instant;
 use mainspring_session::ac::layout::{Header, Packet, flags};
 use mainspring_session::ac::{Ac, Compat, Config, ConnectRequest, ConnectResponse, Isaac};
+use mainspring_session::channel::{ChannelConfig, Channels, Delivery, Order};
 use mainspring_session::inbound::InboundLimits;
 use mainspring_session::outbox::OutboxLimits;
+use mainspring_session::plain::{self, Plain};
 use mainspring_session::resend::ResendLimits;
 use mainspring_session::{Channel, Limits, Session};
 
@@ -19,6 +21,10 @@ const SEED: u32 = 5;
 fn session(compat: Compat) -> Session<Ac> {
     let resend = ResendLimits { packets: 32, bytes: 16_000, age: Duration::from_secs(120) };
     let config = Config { compat, resend, early_packets: 64, ..Config::server(7, 1, SEED) };
+    Session::new(Ac::new(config, START), limits(), START)
+}
+
+fn limits() -> Limits {
     let inbound = InboundLimits {
         message_bytes: 4000,
         waiting_bytes: 8000,
@@ -28,7 +34,7 @@ fn session(compat: Compat) -> Session<Ac> {
         stall: Duration::from_secs(30),
     };
     let outbox = OutboxLimits { bytes: 20_000, messages: 200, ..OutboxLimits::default() };
-    Session::new(Ac::new(config, START), Limits { outbox, inbound, ..Limits::default() }, START)
+    Limits { outbox, inbound, ..Limits::default() }
 }
 
 /// What holds of every session, whatever it was given.
@@ -114,6 +120,138 @@ pub fn peer(data: &[u8]) {
         }
         check(&mut session, now, longest);
     }
+}
+
+/// The same for the format of our own, whose bodies a peer with the secret may fill as it likes.
+pub fn plain_peer(data: &[u8]) {
+    let channels = Channels::new([
+        ChannelConfig::default(),
+        ChannelConfig { order: Order::None, ..ChannelConfig::default() },
+        ChannelConfig { order: Order::Key, keys: 20, ..ChannelConfig::default() },
+        ChannelConfig { delivery: Delivery::Newest, keys: 20, ..ChannelConfig::default() },
+        ChannelConfig {
+            order: Order::None,
+            delivery: Delivery::Deadline(Duration::from_millis(50)),
+            ..ChannelConfig::default()
+        },
+    ]);
+    let config = plain::Config { window_bytes: 20_000, ..plain::Config::server(1, 2) };
+    let wire = Plain::with_seal(config.with_channels(channels), Trust, START);
+    let mut session = Session::new(wire, limits(), START);
+    let mut bytes = Bytes(data);
+    let mut now = START;
+    let mut body = Vec::new();
+    while !bytes.is_empty() {
+        match bytes.byte() % 6 {
+            0 => {
+                let length = usize::try_from(bytes.small() % 3500).unwrap_or(0);
+                let (channel, key) = (Channel(bytes.byte() % 6), u16::from(bytes.byte() % 22));
+                let _ = session.enqueue_keyed(channel, key, &vec![3; length]);
+            }
+            1 => now = now.saturating_add(Duration::from_millis(bytes.small().into())),
+            2 => {
+                session.poll_event(&mut body);
+            }
+            3 => {
+                // An acknowledgement in one of the two kinds of packet.
+                let flags = [1, 5, 7][usize::from(bytes.byte() % 3)];
+                let count = bytes.byte() % 34;
+                let mut ack = vec![bytes.byte(), 0, 0, bytes.byte() & 0x80, 9, count];
+                ack.extend((0..=2 * count).map(|_| bytes.byte()));
+                plain_say(&mut session, now, flags, bytes.byte(), &ack);
+            }
+            _ => {
+                let mut frames = Vec::new();
+                for _ in 0..=bytes.byte() % 3 {
+                    plain_frame(&mut bytes, &mut frames);
+                }
+                plain_say(&mut session, now, 0, bytes.byte(), &frames);
+            }
+        }
+        plain_check(&mut session, now);
+    }
+}
+
+/// Whatever arrives was sealed by the peer.
+#[derive(Debug)]
+struct Trust;
+
+impl plain::Seal for Trust {
+    fn tag_bytes(&self) -> usize {
+        0
+    }
+
+    fn seal(&mut self, _: u64, _: &[u8], _: &mut [u8], _: &mut [u8]) {}
+
+    fn open<'a>(
+        &mut self,
+        _: u64,
+        _: &[u8],
+        body: &'a [u8],
+        _: &[u8],
+        _: &'a mut Vec<u8>,
+    ) -> Option<&'a [u8]> {
+        Some(body)
+    }
+}
+
+fn plain_say(
+    session: &mut Session<Plain<Trust>>,
+    now: Instant,
+    flags: u8,
+    number: u8,
+    body: &[u8],
+) {
+    let header = plain::layout::Header { flags, session: 1, number: number.into() };
+    let _ = session.handle_datagram(now, &[&header.to_bytes()[..], body].concat());
+}
+
+fn plain_frame(bytes: &mut Bytes<'_>, frames: &mut Vec<u8>) {
+    let channel = bytes.byte() % 6;
+    let kind = bytes.byte();
+    let (keyed, part) = (kind & 1 != 0, kind & 2 != 0);
+    frames.push(channel | if keyed { 0x40 } else { 0 } | if part { 0x80 } else { 0 });
+    if keyed {
+        frames.push(bytes.byte() % 24);
+    }
+    // Some far ahead or behind.
+    match kind & 0x30 {
+        0x30 => frames.extend([0xff, 0xff, 0xff, 0xff, bytes.byte() & 0x0f]),
+        _ => frames.push(bytes.byte() & 0x7f),
+    }
+    if part {
+        frames.extend([bytes.byte() % 5, bytes.byte() % 5]);
+    }
+    match bytes.byte() % 4 {
+        0 => frames.extend([0xf8, 0x08].into_iter().chain(std::iter::repeat_n(7, 1144))),
+        1 => frames.push(bytes.byte()),
+        _ => {
+            let length = bytes.byte() & 0x7f;
+            frames.push(length);
+            frames.extend(std::iter::repeat_n(7, length.into()));
+        }
+    }
+}
+
+fn plain_check(session: &mut Session<Plain<Trust>>, now: Instant) {
+    session.handle_timeout(now);
+    let mut datagram = Vec::new();
+    let mut sent = 0;
+    while session.poll_transmit(now, &mut datagram).is_some() {
+        assert!(datagram.len() <= plain::layout::DATAGRAM, "{} bytes", datagram.len());
+        datagram.clear();
+        sent += 1;
+        assert!(sent < 1000, "it sends without end");
+    }
+    let next = session.next_timeout();
+    assert!(next.is_none_or(|next| next > now), "a loop would spin");
+    let inbound = session.inbound();
+    assert!(inbound.waiting_bytes() <= 8000 + 4000 + 2000);
+    assert!(inbound.waiting_messages() <= 16 + 1 + 32);
+    assert!(inbound.unread_bytes() <= 8000 + 4000);
+    assert!(session.queued_bytes() <= 20_000);
+    assert!(session.wire().in_flight_bytes() <= 20_000);
+    assert!(session.memory_bytes() < 200_000, "{} bytes", session.memory_bytes());
 }
 
 /// Sends a packet with the right checksum and, where the format wants it, the right key.
