@@ -59,6 +59,10 @@ pub(crate) struct Bench {
     )]
     pub(crate) seed: u64,
 
+    /// Rounds of every experiment that has them: more of them make verdicts surer, and take longer
+    #[arg(long, global = true, display_order = 101, value_name = "N")]
+    pub(crate) rounds: Option<Count>,
+
     /// Write the result as one HTML page with plots to FILE; it needs no network
     #[arg(long, global = true, display_order = 103, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
@@ -85,15 +89,41 @@ pub(crate) struct Output {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Experiment {
     Ticks(Ticks),
-    Clocks(Clocks),
+    /// What it costs to ask for the time.
+    ///
+    /// Each clock a server might read, beside an empty function call and the cheapest system call: nanoseconds a read,
+    /// the smallest step seen, and how often it was seen to go backwards. All are measured in turn, round after round, so
+    /// that a disturbance meets all alike; the median round counts.
+    Clocks,
     Churn(Churn),
     Fire(Fire),
     Timers(Timers),
     Handoff(Handoff),
     Idle(Idle),
     Bundles(Bundles),
-    Session(Session),
+    /// What a session costs beside packing.
+    ///
+    /// A pass over a session with 100,000 messages that cannot leave, a datagram received and its message delivered, 4096
+    /// packets acknowledged at once, a message accepted, and the memory of a session at rest.
+    Session,
     Pawn(PawnBench),
+    Compare(Compare),
+}
+
+/// Two documents of bench, row by row: what became better or worse.
+///
+/// Rows are found by their names and parameters. A figure is certainly worse when all its rounds lie beyond all of the
+/// other document's, or the confidence intervals of the medians do where there are six rounds or more. Ends with exit code 1
+/// if any is.
+#[derive(Args, Debug)]
+pub(crate) struct Compare {
+    /// What `bench --json` wrote before
+    #[arg(value_name = "OLD.json")]
+    pub(crate) old: PathBuf,
+
+    /// What it wrote after
+    #[arg(value_name = "NEW.json")]
+    pub(crate) new: PathBuf,
 }
 
 /// What timers cost a server's tick rate.
@@ -136,18 +166,6 @@ pub(crate) struct Ticks {
     /// Five million timers: 500 updates of 10,000 timers of 1000 ms
     #[arg(long, conflicts_with_all = ["per_update", "interval", "stagger", "samples"])]
     pub(crate) fun: bool,
-}
-
-/// What it costs to ask for the time.
-///
-/// Each clock a server might read, beside an empty function call and the cheapest system call: nanoseconds a read,
-/// the smallest step seen, and how often it was seen to go backwards. All are measured in turn, round after round, so
-/// that a disturbance meets all alike; the median round counts.
-#[derive(Args, Debug)]
-pub(crate) struct Clocks {
-    /// Rounds; each reads every clock for about a millisecond [default: 101]
-    #[arg(long, value_name = "N")]
-    pub(crate) rounds: Option<Count>,
 }
 
 /// What it costs to move a timer, or to cancel it and start another.
@@ -284,17 +302,6 @@ pub(crate) struct Bundles {
     pub(crate) budget_ms: Option<Count>,
 }
 
-/// What a session costs beside packing.
-///
-/// A pass over a session with 100,000 messages that cannot leave, a datagram received and its message delivered, 4096
-/// packets acknowledged at once, a message accepted, and the memory of a session at rest.
-#[derive(Args, Debug)]
-pub(crate) struct Session {
-    /// Rounds; the median counts [default: 301]
-    #[arg(long, value_name = "N")]
-    pub(crate) rounds: Option<Count>,
-}
-
 /// What the engines of `churn` and `fire` stand on.
 #[derive(Args, Debug)]
 pub(crate) struct Ground {
@@ -398,10 +405,6 @@ pub(crate) enum Profile {
 /// fib(32), a loop of 50 million passes, 20 million calls of a native, and a timer that calls a public of the script.
 #[derive(Args, Debug)]
 pub(crate) struct PawnBench {
-    /// Rounds; the median counts [default: 5]
-    #[arg(long, value_name = "N")]
-    pub(crate) rounds: Option<Count>,
-
     /// Make everything so many times smaller and work the whole out [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) divisor: Option<Count>,

@@ -15,6 +15,8 @@ pub(crate) enum Failure {
     Experiment(anyhow::Error),
     /// A script cannot be run, or something in it failed.
     Script(String),
+    /// A comparison found something certainly worse; it has been told.
+    Regression,
     /// Whoever read our output has seen enough. That is no error.
     ReaderGone,
 }
@@ -33,13 +35,14 @@ impl Failure {
         match self {
             Self::Usage(text) | Self::Script(text) => Some(text.clone()),
             Self::Output(error) | Self::Experiment(error) => Some(format!("{error:#}")),
-            Self::ReaderGone => None,
+            Self::ReaderGone | Self::Regression => None,
         }
     }
 
     pub(crate) fn code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::ReaderGone => DONE,
+            Self::Regression => REGRESSION,
             Self::Usage(_) => USAGE,
             Self::Output(_) => OUTPUT,
             Self::Experiment(_) => EXPERIMENT,
@@ -49,7 +52,7 @@ impl Failure {
 }
 
 const DONE: u8 = 0;
-// 1 is kept for verdicts of a comparison: a certain regression.
+const REGRESSION: u8 = 1;
 const USAGE: u8 = 2;
 const OUTPUT: u8 = 3;
 const EXPERIMENT: u8 = 4;
@@ -59,7 +62,7 @@ const SCRIPT: u8 = 5;
 pub(crate) const HELP: &str = "\
 Exit codes:
   0  done; also when the reader of the output went away
-  1  kept for comparisons: a certain regression
+  1  a comparison found something certainly worse
   2  the command line asks for something that does not exist or makes no sense
   3  the result cannot be written where it should go
   4  an experiment failed, or its result would have been invalid; or a command could not be started

@@ -37,6 +37,7 @@ fn main() -> ExitCode {
 fn run(options: Options) -> Result<(), Failure> {
     match options {
         Options::Bench(bench) => commands::bench::run(&bench),
+        Options::Compare(compare) => commands::compare::run(&compare),
         Options::Clock(clock) => commands::clock::run(&clock),
         Options::Pawn(pawn) => commands::pawn::run(&pawn),
         Options::Cron(cron) => commands::cron::run(&cron),

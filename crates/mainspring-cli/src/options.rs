@@ -8,6 +8,7 @@ use std::time::Duration;
 use mainspring_pawn::host::Profile;
 
 use crate::args::{self, Count};
+use crate::commands::compare::Compare;
 use crate::exit::Failure;
 use crate::experiments::{
     AnyExperiment, Experiment as _, bundles, churn, clocks, fire, handoff, idle, pawn, session,
@@ -18,6 +19,7 @@ use crate::experiments::{
 #[derive(Debug)]
 pub(crate) enum Options {
     Bench(Bench),
+    Compare(Compare),
     Clock(Clock),
     Pawn(Pawn),
     Cron(Box<crate::commands::cron::options::Cron>),
@@ -78,6 +80,21 @@ pub(crate) struct Output {
 impl Options {
     pub(crate) fn decide(arguments: args::Arguments) -> Result<Self, Failure> {
         match arguments.command {
+            args::Command::Bench(args::Bench {
+                experiment: Some(args::Experiment::Compare(args::Compare { old, new })),
+                output,
+                html: None,
+                markdown: None,
+                rounds: None,
+                full: false,
+                ..
+            }) => Ok(Self::Compare(Compare { old, new, json: output.json })),
+            args::Command::Bench(args::Bench {
+                experiment: Some(args::Experiment::Compare(_)),
+                ..
+            }) => Err(Failure::Usage(
+                "bench compare measures nothing: of bench's options it takes --json only".to_owned(),
+            )),
             args::Command::Bench(bench) => bench_options(bench).map(Self::Bench),
             args::Command::Clock(clock) => {
                 let span = Duration::from_secs(one("--seconds", clock.seconds, 1..=3600)?);
@@ -115,17 +132,19 @@ fn pawn_options(command: args::PawnCommand) -> Result<Pawn, Failure> {
 }
 
 fn bench_options(bench: args::Bench) -> Result<Bench, Failure> {
-    let experiments: Vec<Box<dyn AnyExperiment>> = match bench.experiment {
+    let rounds = maybe("--rounds", bench.rounds, 1..=10_000)?;
+    let mut experiments: Vec<Box<dyn AnyExperiment>> = match bench.experiment {
         Some(args::Experiment::Ticks(ticks)) => vec![Box::new(ticks_plan(ticks)?)],
-        Some(args::Experiment::Clocks(clocks)) => vec![Box::new(clocks_plan(&clocks)?)],
+        Some(args::Experiment::Clocks) => vec![Box::new(clocks::Plan::full())],
         Some(args::Experiment::Churn(churn)) => vec![Box::new(churn_plan(churn)?)],
         Some(args::Experiment::Fire(fire)) => vec![Box::new(fire_plan(fire)?)],
         Some(args::Experiment::Timers(timers)) => vec![Box::new(timers_plan(timers)?)],
         Some(args::Experiment::Handoff(handoff)) => vec![Box::new(handoff_plan(handoff)?)],
         Some(args::Experiment::Idle(idle)) => vec![Box::new(idle_plan(&idle)?)],
         Some(args::Experiment::Bundles(bundles)) => vec![Box::new(bundles_plan(bundles)?)],
-        Some(args::Experiment::Session(session)) => vec![Box::new(session_plan(&session)?)],
+        Some(args::Experiment::Session) => vec![Box::new(session::Plan::full())],
         Some(args::Experiment::Pawn(pawn)) => vec![Box::new(pawn_plan(&pawn)?)],
+        Some(args::Experiment::Compare(_)) => unreachable!("it is a command of its own"),
         None if bench.full => vec![
             Box::new(ticks::Plan::full()),
             Box::new(clocks::Plan::full()),
@@ -152,6 +171,9 @@ fn bench_options(bench: args::Bench) -> Result<Bench, Failure> {
             Box::new(pawn::Plan::quick()),
         ],
     };
+    if let Some(rounds) = rounds {
+        experiments.iter_mut().for_each(|experiment| experiment.set_rounds(rounds));
+    }
     Ok(Bench {
         experiments,
         announce: bench.full,
@@ -188,12 +210,6 @@ fn ticks_plan(raw: args::Ticks) -> Result<ticks::Plan, Failure> {
             "--per-update times --samples is {most} timers; stay within {MOST_TIMERS}"
         )));
     }
-    Ok(plan)
-}
-
-fn clocks_plan(raw: &args::Clocks) -> Result<clocks::Plan, Failure> {
-    let mut plan = clocks::Plan::full();
-    put(&mut plan.rounds, maybe("--rounds", raw.rounds, 1..=10_000)?);
     Ok(plan)
 }
 
@@ -270,15 +286,8 @@ fn bundles_plan(raw: args::Bundles) -> Result<bundles::Plan, Failure> {
     Ok(plan)
 }
 
-fn session_plan(raw: &args::Session) -> Result<session::Plan, Failure> {
-    let mut plan = session::Plan::full();
-    put(&mut plan.rounds, maybe("--rounds", raw.rounds, 1..=10_000)?);
-    Ok(plan)
-}
-
 fn pawn_plan(raw: &args::PawnBench) -> Result<pawn::Plan, Failure> {
     let mut plan = pawn::Plan::full();
-    put(&mut plan.rounds, maybe("--rounds", raw.rounds, 1..=1000)?);
     put(&mut plan.divisor, maybe("--divisor", raw.divisor, 1..=1000)?);
     Ok(plan)
 }
@@ -404,10 +413,6 @@ mod tests {
         let line = "mainspring bench fire --timers 1M,1k,1M --span-ms 1000,60000,60000 --resolution-ns 1000000,65536";
         let args::Experiment::Fire(fire) = raw(line) else { panic!() };
         assert_eq!(fire_plan(fire).unwrap(), fire::Plan::full());
-        let args::Experiment::Clocks(clocks) = raw("mainspring bench clocks --rounds 101") else {
-            panic!()
-        };
-        assert_eq!(clocks_plan(&clocks).unwrap(), clocks::Plan::full());
     }
 
     #[test]

@@ -152,7 +152,7 @@ fn every_clock_has_its_row_and_none_goes_backwards() {
         let row =
             rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no row {name}"));
         assert!(row["ns"].as_f64().unwrap() > 0.0, "{row}");
-        assert_eq!(row.as_object().unwrap().len(), 4, "{row}");
+        assert_eq!(row.as_object().unwrap().len(), 5, "{row}");
     }
     // The steady clocks; wall clocks may be set while we look.
     for row in rows
@@ -268,6 +268,7 @@ fn help_texts_are_those_that_were_read_and_approved() {
         ("bench", &["bench", "--help"]),
         ("bench-ticks", &["bench", "ticks", "--help"]),
         ("bench-clocks", &["bench", "clocks", "--help"]),
+        ("bench-compare", &["bench", "compare", "--help"]),
         ("bench-churn", &["bench", "churn", "--help"]),
         ("bench-fire", &["bench", "fire", "--help"]),
         ("bench-bundles", &["bench", "bundles", "--help"]),
@@ -363,4 +364,35 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         drop(fs::remove_dir_all(&self.0));
     }
+}
+
+/// A document against itself, against a slower one, and against what is none.
+#[test]
+fn documents_are_compared_and_a_certain_regression_is_exit_code_1() {
+    let directory = std::env::temp_dir().join(format!("mainspring-compare-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let path = |name: &str| directory.join(name).to_str().unwrap().to_owned();
+    let document = |ns: f64| {
+        format!(
+            r#"{{"schema":1,"seed":1,"machine":{{}},"experiments":{{"clocks":{{"rows":[{{"name":"tsc","ns":{ns},
+            "spread":{{"ns":{{"rounds":9,"least":{ns},"low":{ns},"high":{ns}}}}}}}]}}}}}}"#
+        )
+    };
+    std::fs::write(path("old.json"), document(10.0)).unwrap();
+    std::fs::write(path("new.json"), document(15.0)).unwrap();
+    std::fs::write(path("none.json"), "{\"schema\":1}").unwrap();
+    let compare = |old: &str, new: &str| mainspring(&["bench", "compare", &path(old), &path(new)]);
+    let output = compare("old.json", "old.json");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("no difference"));
+    let output = compare("old.json", "new.json");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("worse, certain"));
+    assert_eq!(compare("new.json", "old.json").status.code(), Some(0));
+    for none in ["none.json", "absent.json"] {
+        let output = compare("old.json", none);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), error.lines().count()), (Some(2), 1), "{error}");
+    }
+    std::fs::remove_dir_all(&directory).unwrap();
 }

@@ -2,5 +2,6 @@
 
 pub(crate) mod bench;
 pub(crate) mod clock;
+pub(crate) mod compare;
 pub(crate) mod cron;
 pub(crate) mod pawn;

@@ -19,6 +19,7 @@ use serde::Serialize;
 
 use super::{Context, Experiment};
 use crate::os;
+use crate::report::noise::{Spreads, spreads};
 use crate::report::stats::{Summary, median};
 use crate::report::table::{Block, Table};
 use crate::stopwatch::Stopwatch;
@@ -44,6 +45,7 @@ pub(crate) struct Row {
     /// The smallest step seen; none of what is no clock.
     pub(crate) resolution_ns: Option<f64>,
     pub(crate) backward_steps: u64,
+    pub(crate) spread: Spreads,
 }
 
 impl Experiment for Plan {
@@ -58,6 +60,10 @@ impl Experiment for Plan {
 
     fn full() -> Self {
         Self { rounds: 101, batch: Duration::from_millis(1) }
+    }
+
+    fn set_rounds(&mut self, rounds: u32) {
+        self.rounds = rounds;
     }
 
     fn estimate(&self) -> Duration {
@@ -305,6 +311,7 @@ fn row(reading: &mut Reading, batches: &[f64]) -> Row {
         margin_percent: summary.map_or(f64::NAN, |summary| summary.margin_percent()),
         resolution_ns: steps.smallest_ns,
         backward_steps: steps.backward,
+        spread: spreads([("ns", batches)]),
     }
 }
 
@@ -415,6 +422,7 @@ mod tests {
             margin_percent: 0.0,
             resolution_ns: None,
             backward_steps: 0,
+            spread: Spreads::new(),
         };
         let text =
             public_table(&[row("getpid", 102.0), row("time", 2.5), row("tsc", 1.0)]).to_string();

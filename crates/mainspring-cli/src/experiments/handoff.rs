@@ -14,6 +14,7 @@ use mainspring::scheduler::{Cancelled, Refused, Scheduler, Timer};
 use serde::Serialize;
 
 use super::{Context, Experiment};
+use crate::report::noise::{Spreads, rounds_note, spreads};
 use crate::report::stats::median;
 use crate::report::table::{Block, Table};
 use crate::stopwatch::Stopwatch;
@@ -24,6 +25,7 @@ pub(crate) struct Plan {
     pub(crate) threads: Vec<u32>,
     /// Of each thread, in each round.
     pub(crate) pairs: u32,
+    pub(crate) rounds: u32,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -31,6 +33,7 @@ pub(crate) struct Row {
     pub(crate) engine: &'static str,
     pub(crate) threads: u32,
     pub(crate) ns_per_pair: f64,
+    pub(crate) spread: Spreads,
     /// Of the arming calls, those that found the mailbox full and came again.
     #[serde(skip)]
     pub(crate) refused_percent: f64,
@@ -39,7 +42,7 @@ pub(crate) struct Row {
 impl Experiment for Plan {
     const NAME: &'static str = "handoff";
     const TITLE: &'static str = "arming and cancelling from other threads";
-    const HOW: &'static str = "Each thread keeps a thousand timers alive; 95 % are cancelled before they are due. Wall time of all threads together over all pairs, medians of five rounds.";
+    const HOW: &'static str = "Each thread keeps a thousand timers alive; 95 % are cancelled before they are due. Wall time of all threads together over all pairs, medians of rounds in which the numbers of threads take turns.";
     type Row = Row;
 
     fn quick() -> Self {
@@ -47,19 +50,23 @@ impl Experiment for Plan {
     }
 
     fn full() -> Self {
-        Self { threads: vec![1, 2, 4, 8], pairs: 2_000_000 }
+        Self { threads: vec![1, 2, 4, 8], pairs: 2_000_000, rounds: 5 }
+    }
+
+    fn set_rounds(&mut self, rounds: u32) {
+        self.rounds = rounds;
     }
 
     fn estimate(&self) -> Duration {
         let pairs: u64 = self.threads.iter().map(|&threads| u64::from(threads * self.pairs)).sum();
-        Duration::from_nanos(pairs * ROUNDS as u64 * 300)
+        Duration::from_nanos(pairs * u64::from(self.rounds) * 300)
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Vec<Row>> {
-        context.progress.begin(Self::NAME, (self.threads.len() * ROUNDS) as u64);
+        context.progress.begin(Self::NAME, self.threads.len() as u64 * u64::from(self.rounds));
         let mut rounds = vec![Vec::new(); self.threads.len()];
         let mut refused = vec![0; self.threads.len()];
-        for round in 0..ROUNDS as u64 {
+        for round in 0..u64::from(self.rounds) {
             for (nth, &threads) in self.threads.iter().enumerate() {
                 let (ns, full) = self.round(threads, context.seed.wrapping_add(round))?;
                 rounds[nth].push(ns);
@@ -73,10 +80,16 @@ impl Experiment for Plan {
             .iter()
             .zip(rounds.iter().zip(refused))
             .map(|(&threads, (rounds, refused))| {
-                let calls =
-                    f64::from(threads) * f64::from(self.pairs) * ROUNDS as f64 + refused as f64;
+                let calls = f64::from(threads) * f64::from(self.pairs) * f64::from(self.rounds)
+                    + refused as f64;
                 let refused_percent = refused as f64 / calls * 100.0;
-                Row { engine: "sink", threads, ns_per_pair: median(rounds), refused_percent }
+                Row {
+                    engine: "sink",
+                    threads,
+                    ns_per_pair: median(rounds),
+                    spread: spreads([("ns_per_pair", &rounds[..])]),
+                    refused_percent,
+                }
             })
             .collect())
     }
@@ -98,7 +111,10 @@ impl Experiment for Plan {
                 format!("{:.1}", row.refused_percent),
             ]);
         }
-        table.note("Wall time of all threads together over all pairs, the scheduler's thread included; medians of 5 rounds.");
+        table.note(
+            "Wall time of all threads together over all pairs, the scheduler's thread included.",
+        );
+        table.note(rounds_note(rows.iter().flat_map(|row| row.spread.values())));
         table.note("Refused: the mailbox was full, and the caller yielded and came again.");
         vec![table.into()]
     }
@@ -170,7 +186,6 @@ fn pairs(scheduler: &Scheduler<()>, pairs: u32, seed: u64) -> Pairs {
     result
 }
 
-const ROUNDS: usize = 5;
 const ALIVE: usize = 1_000;
 /// Every so many timers one is left to fire.
 const EVERY: u32 = 20;
@@ -181,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_tiny_run_is_valid() {
-        let plan = Plan { threads: vec![1, 3], pairs: 2_500 };
+        let plan = Plan { threads: vec![1, 3], pairs: 2_500, rounds: 2 };
         for &threads in &plan.threads {
             let (ns, _) = plan.round(threads, 1).unwrap();
             assert!(ns > 0.0);

@@ -41,6 +41,9 @@ pub(crate) trait Experiment {
     /// The parameters the published numbers are made with.
     fn full() -> Self;
 
+    /// Takes so many rounds, if there are any.
+    fn set_rounds(&mut self, _rounds: u32) {}
+
     /// How long a run will take, roughly: told before a long run.
     fn estimate(&self) -> Duration;
 
@@ -71,6 +74,7 @@ pub(crate) trait AnyExperiment: std::fmt::Debug {
     fn name(&self) -> &'static str;
     fn title(&self) -> &'static str;
     fn how(&self) -> &'static str;
+    fn set_rounds(&mut self, rounds: u32);
     fn estimate(&self) -> Duration;
     fn measure(&self, context: &Context<'_>) -> Result<Outcome>;
 }
@@ -96,6 +100,10 @@ impl<E: Experiment + std::fmt::Debug> AnyExperiment for E {
 
     fn how(&self) -> &'static str {
         E::HOW
+    }
+
+    fn set_rounds(&mut self, rounds: u32) {
+        Experiment::set_rounds(self, rounds);
     }
 
     fn estimate(&self) -> Duration {

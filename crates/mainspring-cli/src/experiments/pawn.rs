@@ -9,6 +9,7 @@ use mainspring_pawn::{Arguments, Code, Entry, Image, Machine, Natives, Outcome};
 use serde::Serialize;
 
 use super::{Context, Experiment};
+use crate::report::noise::{Spreads, spreads};
 use crate::report::stats::median;
 use crate::report::table::{Block, Table};
 use crate::stopwatch::CpuStopwatch;
@@ -34,6 +35,7 @@ pub(crate) struct Row {
     pub(crate) natives_s: f64,
     /// A timer that fires and calls a public which counts, timer and machine together.
     pub(crate) callback_ns: f64,
+    pub(crate) spread: Spreads,
 }
 
 impl Experiment for Plan {
@@ -48,6 +50,10 @@ impl Experiment for Plan {
 
     fn full() -> Self {
         Self { rounds: 5, divisor: 1 }
+    }
+
+    fn set_rounds(&mut self, rounds: u32) {
+        self.rounds = rounds;
     }
 
     fn estimate(&self) -> Duration {
@@ -78,8 +84,10 @@ impl Experiment for Plan {
             context.progress.step(1);
         }
         context.progress.end();
+        let keys = ["fib_s", "loop_s", "natives_s", "callback_ns"];
+        let spread = spreads(keys.into_iter().zip(rounds.iter().map(Vec::as_slice)));
         let [fib_s, loop_s, natives_s, callback_ns] = rounds.map(|rounds| median(&rounds));
-        Ok(vec![Row { fib_s, loop_s, natives_s, callback_ns }])
+        Ok(vec![Row { fib_s, loop_s, natives_s, callback_ns, spread }])
     }
 
     fn show(&self, rows: &[Row]) -> Vec<Block> {

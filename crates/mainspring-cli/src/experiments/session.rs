@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::{Context, Experiment};
 use crate::os::allocated_and_freed;
 use crate::packers::acknowledgement;
+use crate::report::noise::{Spreads, spreads};
 use crate::report::stats::median;
 use crate::report::table::{Block, Table};
 use crate::stopwatch::Stopwatch;
@@ -38,6 +39,7 @@ pub(crate) struct Row {
     /// As `backlog_us`, held back by the gap between two bundles.
     #[serde(skip)]
     paced_us: f64,
+    pub(crate) spread: Spreads,
 }
 
 impl Experiment for Plan {
@@ -53,6 +55,10 @@ impl Experiment for Plan {
 
     fn full() -> Self {
         Self { rounds: 301 }
+    }
+
+    fn set_rounds(&mut self, rounds: u32) {
+        self.rounds = rounds;
     }
 
     fn estimate(&self) -> Duration {
@@ -76,9 +82,14 @@ impl Experiment for Plan {
             context.progress.step(1);
         }
         context.progress.end();
+        let spread = spreads([
+            ("backlog_us", &rounds[0][..]),
+            ("receive_ns", &rounds[2][..]),
+            ("ack_ns", &rounds[3][..]),
+        ]);
         let [backlog_us, paced_us, receive_ns, ack_ns, enqueue_ns] =
             rounds.map(|rounds| median(&rounds));
-        Ok(vec![Row { backlog_us, receive_ns, idle_bytes, ack_ns, enqueue_ns, paced_us }])
+        Ok(vec![Row { backlog_us, receive_ns, idle_bytes, ack_ns, enqueue_ns, paced_us, spread }])
     }
 
     fn show(&self, rows: &[Row]) -> Vec<Block> {

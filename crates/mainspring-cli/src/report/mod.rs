@@ -2,6 +2,7 @@
 
 pub(crate) mod json;
 pub(crate) mod machine;
+pub(crate) mod noise;
 pub(crate) mod page;
 pub(crate) mod plot;
 pub(crate) mod progress;
