@@ -93,7 +93,8 @@ impl Options {
                 experiment: Some(args::Experiment::Compare(_)),
                 ..
             }) => Err(Failure::Usage(
-                "bench compare measures nothing: of bench's options it takes --json only".to_owned(),
+                "bench compare measures nothing: of bench's options it takes --json only"
+                    .to_owned(),
             )),
             args::Command::Bench(bench) => bench_options(bench).map(Self::Bench),
             args::Command::Clock(clock) => {
