@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::{Context, Experiment, grid, grouped};
 use crate::os::allocated_and_freed;
 use crate::packers::{Method, Way};
-use crate::report::plot::{Axis, Line, Plot};
+use crate::report::plot::{Axis, Line, Picture, Plot};
 use crate::report::stats::{Moments, median};
 use crate::report::table::{Block, Table};
 use crate::stopwatch::Stopwatch;
@@ -111,7 +111,7 @@ impl Experiment for Plan {
         Ok(rows)
     }
 
-    fn plots(&self, rows: &[Row]) -> Vec<Plot> {
+    fn plots(&self, rows: &[Row]) -> Vec<Picture> {
         let axis = |label| Axis { label, is_log: true };
         let plot = |(sizes, group): (Sizes, GroupKind)| Plot {
             title: format!("{}: messages of {}", group.title(), sizes.title()),
@@ -134,7 +134,7 @@ impl Experiment for Plan {
                 })
                 .collect(),
         };
-        grid(&self.sizes, &self.groups).map(plot).collect()
+        grid(&self.sizes, &self.groups).map(|row| plot(row).into()).collect()
     }
 
     fn show(&self, rows: &[Row]) -> Vec<Block> {

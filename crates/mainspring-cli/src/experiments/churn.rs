@@ -19,7 +19,7 @@ use super::{Context, Experiment, grid};
 use crate::engines::{Candidate, Engine, with_engine};
 use crate::memory::{self, Growth};
 use crate::os::NoHugePages;
-use crate::report::plot::{Axis, Line, Plot};
+use crate::report::plot::{Axis, Line, Picture, Plot};
 use crate::report::stats::Summary;
 use crate::report::table::{Block, Table};
 use crate::stopwatch::CpuStopwatch;
@@ -141,7 +141,7 @@ impl Experiment for Plan {
         Ok(rows)
     }
 
-    fn plots(&self, rows: &[Row]) -> Vec<Plot> {
+    fn plots(&self, rows: &[Row]) -> Vec<Picture> {
         // Of each operation what a server sees: time passes, at the first resolution.
         let shown = |row: &&Row, op: Op| {
             row.op == op
@@ -169,7 +169,7 @@ impl Experiment for Plan {
                 })
                 .collect(),
         };
-        self.ops.iter().map(plot).collect()
+        self.ops.iter().map(|op| plot(op).into()).collect()
     }
 
     fn show(&self, rows: &[Row]) -> Vec<Block> {

@@ -20,6 +20,7 @@ use serde::Serialize;
 use super::{Context, Experiment};
 use crate::os;
 use crate::report::noise::{Spreads, spreads};
+use crate::report::plot::{Axis, Bars, Picture};
 use crate::report::stats::{Summary, median};
 use crate::report::table::{Block, Table};
 use crate::stopwatch::Stopwatch;
@@ -94,6 +95,12 @@ impl Experiment for Plan {
                 .map(|(reading, batches)| row(reading, batches))
                 .collect()
         }))
+    }
+
+    fn plots(&self, rows: &[Row]) -> Vec<Picture> {
+        let bars = rows.iter().map(|row| (row.name.clone(), row.ns)).collect();
+        let axis = Axis { label: "ns a read, the loop around it included", is_log: true };
+        vec![Picture::Bars(Bars { title: "The cost of each".to_owned(), x: axis, bars })]
     }
 
     fn show(&self, rows: &[Row]) -> Vec<Block> {

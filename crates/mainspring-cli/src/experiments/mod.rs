@@ -17,7 +17,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::report::json::Rows;
-use crate::report::plot::Plot;
+use crate::report::plot::Picture;
 use crate::report::progress::Progress;
 use crate::report::table::Block;
 
@@ -54,7 +54,7 @@ pub(crate) trait Experiment {
     fn show(&self, rows: &[Self::Row]) -> Vec<Block>;
 
     /// The rows where people would rather look than read.
-    fn plots(&self, _rows: &[Self::Row]) -> Vec<Plot> {
+    fn plots(&self, _rows: &[Self::Row]) -> Vec<Picture> {
         Vec::new()
     }
 }
@@ -86,7 +86,7 @@ pub(crate) struct Outcome {
     pub(crate) rows: Rows,
     /// For people.
     pub(crate) blocks: Vec<Block>,
-    pub(crate) plots: Vec<Plot>,
+    pub(crate) plots: Vec<Picture>,
 }
 
 impl<E: Experiment + std::fmt::Debug> AnyExperiment for E {

@@ -23,7 +23,7 @@ use self::server::{Repeating, Sample, WARM_UP};
 use super::{Context, Experiment, grid, grouped};
 use crate::engines::{Heap, List};
 use crate::memory;
-use crate::report::plot::{Axis, Line, Plot};
+use crate::report::plot::{Axis, Line, Picture, Plot};
 use crate::report::table::{Block, Table};
 
 /// What holds the timers.
@@ -137,7 +137,7 @@ impl Experiment for Plan {
         Ok(rows)
     }
 
-    fn plots(&self, rows: &[Row]) -> Vec<Plot> {
+    fn plots(&self, rows: &[Row]) -> Vec<Picture> {
         let plot = |configuration: Configuration| {
             let ours = self.engines.iter().map(|&engine| Line {
                 name: engine.name().to_owned(),
@@ -154,7 +154,7 @@ impl Experiment for Plan {
                 lines: ours.chain(public_line(configuration)).collect(),
             }
         };
-        self.configurations().map(plot).collect()
+        self.configurations().map(|configuration| plot(configuration).into()).collect()
     }
 
     fn show(&self, rows: &[Row]) -> Vec<Block> {

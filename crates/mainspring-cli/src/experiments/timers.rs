@@ -23,6 +23,7 @@ use serde::Serialize;
 use super::{Context, Experiment, grid};
 use crate::memory;
 use crate::os;
+use crate::report::plot::{Axis, Line, Picture, Plot};
 use crate::report::table::{Block, Table};
 use crate::stopwatch::{self, Stopwatch};
 use crate::workload::Random;
@@ -67,6 +68,9 @@ pub(crate) struct Row {
     /// Timers that could be had.
     #[serde(skip)]
     pub(crate) armed: u32,
+    /// One callback of so many was later than so many microseconds.
+    #[serde(skip)]
+    pub(crate) later: Vec<(f64, f64)>,
 }
 
 impl Experiment for Plan {
@@ -111,6 +115,23 @@ impl Experiment for Plan {
         }
         context.progress.end();
         Ok(rows)
+    }
+
+    fn plots(&self, rows: &[Row]) -> Vec<Picture> {
+        let axis = |label| Axis { label, is_log: true };
+        let plot = |&count: &u32| {
+            let line = |row: &Row| Line {
+                name: format!("{}, tolerance {} us", name(row.engine), row.tolerance_us),
+                points: row.later.clone(),
+            };
+            Plot {
+                title: format!("{} timers: how late callbacks are", super::grouped(count.into())),
+                x: axis("one callback of so many"),
+                y: axis("is later than us"),
+                lines: rows.iter().filter(|row| row.count == count).map(line).collect(),
+            }
+        };
+        self.counts.iter().map(|count| plot(count).into()).collect()
     }
 
     fn show(&self, rows: &[Row]) -> Vec<Block> {
@@ -216,9 +237,17 @@ impl Plan {
             threads: used,
             bytes_per_timer: growth.resident.max(0) as f64 / f64::from(armed.max(1)),
             armed,
+            later: ONE_OF
+                .into_iter()
+                .filter(|one_of| *one_of <= fired as f64)
+                .map(|one_of| (one_of, micros(1.0 - 1.0 / one_of)))
+                .collect(),
         })
     }
 }
+
+/// Up to one callback of so many: what is shown of how late they are.
+const ONE_OF: [f64; 12] = [2.0, 4.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1e3, 1e4, 1e5, 1e6];
 
 /// What the callbacks count, all on one thread at a time but for the threads'.
 #[derive(Debug, Default)]

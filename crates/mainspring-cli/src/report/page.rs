@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 
-use super::plot::{Plot, escaped};
+use super::plot::{Picture, escaped};
 use super::table::{Block, Table};
 
 /// All that a run has to show.
@@ -22,7 +22,7 @@ pub(crate) struct Section {
     pub(crate) title: &'static str,
     /// How it was measured.
     pub(crate) how: &'static str,
-    pub(crate) plots: Vec<Plot>,
+    pub(crate) plots: Vec<Picture>,
     pub(crate) blocks: Vec<Block>,
 }
 
@@ -41,7 +41,7 @@ impl Page {
             writeln!(page, "<p>{}</p>", escaped(how))?;
             for plot in plots {
                 let svg = plot.to_svg()?;
-                let title = escaped(&plot.title);
+                let title = escaped(plot.title());
                 writeln!(
                     page,
                     "<figure><figcaption>{title}</figcaption><div class=\"wide\">{svg}</div></figure>"

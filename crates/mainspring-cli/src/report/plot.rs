@@ -1,8 +1,23 @@
-//! Plots: lines over a scale, as SVG that takes the page's own colours for its axes and words.
+//! Plots: lines over a scale, or bars, as SVG that takes the page's own colours for its axes and words.
 
 use anyhow::{Result, anyhow};
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
+
+/// What a page shows where people would rather look than read.
+#[derive(Clone, Debug)]
+pub(crate) enum Picture {
+    Lines(Plot),
+    Bars(Bars),
+}
+
+/// One bar a name, the first on top.
+#[derive(Clone, Debug)]
+pub(crate) struct Bars {
+    pub(crate) title: String,
+    pub(crate) x: Axis,
+    pub(crate) bars: Vec<(String, f64)>,
+}
 
 /// Lines over a common scale.
 #[derive(Clone, Debug)]
@@ -47,6 +62,95 @@ const COLOURS: [RGBColor; 6] = [
 const INK: RGBColor = RGBColor(1, 2, 3);
 const INK_TEXT: &str = "#010203";
 
+impl Picture {
+    pub(crate) fn title(&self) -> &str {
+        match self {
+            Self::Lines(plot) => &plot.title,
+            Self::Bars(bars) => &bars.title,
+        }
+    }
+
+    pub(crate) fn to_svg(&self) -> Result<String> {
+        match self {
+            Self::Lines(plot) => plot.to_svg(),
+            Self::Bars(bars) => bars.to_svg(),
+        }
+    }
+}
+
+impl From<Plot> for Picture {
+    fn from(plot: Plot) -> Self {
+        Self::Lines(plot)
+    }
+}
+
+impl Bars {
+    const BAR: u32 = 22;
+    const LABELS: u32 = 230;
+
+    fn to_svg(&self) -> Result<String> {
+        let wrong = |error: String| anyhow!("cannot draw {}: {error}", self.title);
+        #[allow(clippy::cast_possible_truncation, reason = "a few bars")]
+        let count = self.bars.len() as u32;
+        let height = count * Self::BAR + 70;
+        let mut svg = String::new();
+        let area = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
+        let most = self.bars.iter().map(|bar| bar.1).fold(f64::MIN_POSITIVE, f64::max);
+        let least = self.bars.iter().map(|bar| bar.1).filter(|value| *value > 0.0);
+        let least = least.fold(most, f64::min) / 2.0;
+        let font = |size: u32| ("sans-serif", size).into_font().color(&INK);
+        // From the top down, each in the middle of its line.
+        let mut chart = ChartBuilder::on(&area)
+            .margin(10)
+            .x_label_area_size(44)
+            .y_label_area_size(Self::LABELS)
+            .build_cartesian_2d((least..most * 3.0).log_scale(), (0..count).into_segmented())
+            .map_err(|error| wrong(error.to_string()))?;
+        let name = |segment: &SegmentValue<u32>| match segment {
+            SegmentValue::CenterOf(nth) if *nth < count => {
+                self.bars[(count - 1 - nth) as usize].0.clone()
+            }
+            _ => String::new(),
+        };
+        chart
+            .configure_mesh()
+            .disable_mesh()
+            .axis_style(INK.mix(0.6))
+            .x_desc(self.x.label)
+            .x_labels(8)
+            .y_labels(count as usize + 1)
+            .x_label_formatter(&|value| number(*value))
+            .y_label_formatter(&name)
+            .label_style(font(13))
+            .axis_desc_style(font(14))
+            .draw()
+            .map_err(|error| wrong(error.to_string()))?;
+        let bar = |(nth, &(_, value)): (u32, &(String, f64))| {
+            let row = count - 1 - nth;
+            let mut bar = Rectangle::new(
+                [(least, SegmentValue::Exact(row)), (value, SegmentValue::Exact(row + 1))],
+                COLOURS[0].filled(),
+            );
+            bar.set_margin(3, 3, 0, 0);
+            bar
+        };
+        chart
+            .draw_series((0..).zip(&self.bars).map(bar))
+            .map_err(|error| wrong(error.to_string()))?;
+        let value = |(nth, &(_, value)): (u32, &(String, f64))| {
+            let place = (value, SegmentValue::CenterOf(count - 1 - nth));
+            EmptyElement::at(place) + Text::new(format!(" {}", number(value)), (2, -7), font(13))
+        };
+        chart
+            .draw_series((0..).zip(&self.bars).map(value))
+            .map_err(|error| wrong(error.to_string()))?;
+        area.present().map_err(|error| anyhow!("{error}"))?;
+        drop(chart);
+        drop(area);
+        Ok(in_place(&svg, height, &self.title))
+    }
+}
+
 impl Plot {
     /// The picture. It has no background, and its axes are drawn in the colour of the text around it.
     pub(crate) fn to_svg(&self) -> Result<String> {
@@ -65,10 +169,7 @@ impl Plot {
         }?;
         area.present().map_err(|error| anyhow!("{error}"))?;
         drop(area);
-        // As wide as its place, and no wider than it is drawn.
-        let size = format!("width=\"{WIDTH}\" height=\"{HEIGHT}\" ");
-        let title = format!("role=\"img\" aria-label=\"{}\" ", escaped(&self.title));
-        Ok(svg.replacen(&size, &title, 1).replace(INK_TEXT, "currentColor"))
+        Ok(in_place(&svg, HEIGHT, &self.title))
     }
 
     fn draw<X, Y>(
@@ -132,11 +233,26 @@ impl Plot {
             });
         match (least.is_finite(), axis.is_log) {
             (false, _) => 1.0..10.0,
-            (true, true) => least / 1.3..most * 1.3,
+            (true, true) => {
+                // Words stand at powers of ten: there must be two of them.
+                let (least, most) = (least / 1.3, most * 1.3);
+                if most / least < 100.0 {
+                    10_f64.powf(least.log10().floor())..10_f64.powf(most.log10().ceil())
+                } else {
+                    least..most
+                }
+            }
             // The legend stands above what adds; what multiplies rises to the right of it.
             (true, false) => 0.0..(most * HEADROOM).max(f64::MIN_POSITIVE),
         }
     }
+}
+
+/// As wide as its place, and no wider than it is drawn; in the page's ink, and with a name for those who do not see it.
+fn in_place(svg: &str, height: u32, title: &str) -> String {
+    let size = format!("width=\"{WIDTH}\" height=\"{height}\" ");
+    let title = format!("role=\"img\" aria-label=\"{}\" ", escaped(title));
+    svg.replacen(&size, &title, 1).replace(INK_TEXT, "currentColor")
 }
 
 /// A number as an axis shows it.
@@ -188,6 +304,19 @@ mod tests {
             let lines = svg.lines().filter(|line| line.contains("polyline"));
             assert_eq!(lines.filter(|line| line.contains("#008AD8")).count(), 2, "{svg}");
         }
+    }
+
+    #[test]
+    fn bars_have_their_names_and_values() {
+        let axis = Axis { label: "ns", is_log: true };
+        let bars = vec![("cached".to_owned(), 0.27), ("getpid".to_owned(), 102.0)];
+        let bars = Bars { title: "Clocks".to_owned(), x: axis, bars };
+        let svg = Picture::Bars(bars.clone()).to_svg().unwrap();
+        for text in ["cached", "getpid", "0.27", "102", "currentColor", "Clocks"] {
+            assert!(svg.contains(text), "{text} in {svg}");
+        }
+        assert!(svg.find("cached") > svg.find("getpid"), "drawn from below");
+        assert!(Bars { bars: Vec::new(), ..bars }.to_svg().is_ok());
     }
 
     #[test]
