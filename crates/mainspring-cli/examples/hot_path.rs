@@ -18,9 +18,10 @@ use mainspring_session::plain::{self, Plain};
 use mainspring_session::{Channel, Limits, Session, WireFormat};
 
 type Outcome = Result<(), Box<dyn Error>>;
+type Path = (&'static str, fn(u64) -> Outcome);
 
 /// A path and what it is counted by.
-const PATHS: [(&str, fn(u64) -> Outcome); 11] = [
+const PATHS: [Path; 11] = [
     ("reschedule", reschedule),
     ("cancel_insert", cancel_insert),
     ("start_expire", start_expire),

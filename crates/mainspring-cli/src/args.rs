@@ -63,6 +63,10 @@ pub(crate) struct Bench {
     #[arg(long, global = true, display_order = 101, value_name = "N")]
     pub(crate) rounds: Option<Count>,
 
+    /// Measure other libraries beside: tokio, libuv, renet and more; needs a build with `--features compare`
+    #[arg(long, global = true, display_order = 101)]
+    pub(crate) compare: bool,
+
     /// Write the result as one HTML page with plots to FILE; it needs no network
     #[arg(long, global = true, display_order = 103, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,

@@ -87,6 +87,7 @@ impl Options {
                 markdown: None,
                 rounds: None,
                 full: false,
+                compare: false,
                 ..
             }) => Ok(Self::Compare(Compare { old, new, json: output.json })),
             args::Command::Bench(args::Bench {
@@ -172,12 +173,22 @@ fn bench_options(bench: args::Bench) -> Result<Bench, Failure> {
             Box::new(pawn::Plan::quick()),
         ],
     };
+    if bench.compare {
+        if cfg!(not(feature = "compare")) {
+            return Err(Failure::Usage(
+                "this build has no rivals; have them with: cargo run --release -p mainspring-cli --features compare -- bench \
+                 --compare"
+                    .to_owned(),
+            ));
+        }
+        experiments.iter_mut().for_each(|experiment| experiment.compare());
+    }
     if let Some(rounds) = rounds {
         experiments.iter_mut().for_each(|experiment| experiment.set_rounds(rounds));
     }
     Ok(Bench {
         experiments,
-        announce: bench.full,
+        announce: bench.full || bench.compare,
         seed: bench.seed,
         html: bench.html,
         markdown: bench.markdown,

@@ -27,6 +27,10 @@ const OWNERS_OF_TIME: &[(&str, &str)] = &[
     ("crates/mainspring/src/sys/os_clock.rs", "the clocks where the system has no clock_gettime"),
     ("crates/mainspring/src/tick/wait.rs", "the loop that owns its thread"),
     ("crates/mainspring-cli/src/stopwatch.rs", "the benchmark's own stopwatch"),
+    (
+        "crates/mainspring-cli/src/engines/rivals/tokio.rs",
+        "a rival that wants the time from its caller",
+    ),
 ];
 
 /// Where unsafe code may be: a file, or a directory with a slash behind it; and why.
@@ -37,6 +41,7 @@ const OWNERS_OF_UNSAFE: &[(&str, &str)] = &[
         "the records of timers, where a measurement shows that it pays",
     ),
     ("crates/mainspring-cli/src/os.rs", "the calls that are measured"),
+    ("crates/mainspring-cli/src/engines/rivals/shim.rs", "rivals written in C"),
 ];
 
 /// Lines of a file, its tests not counted.

@@ -7,6 +7,8 @@ mod btree;
 mod heap;
 mod list;
 mod list_wheel;
+#[cfg(feature = "compare")]
+pub(crate) mod rivals;
 mod wheel;
 
 pub(crate) use btree::BTree;

@@ -7,23 +7,29 @@
 //! operations warm up; then the engines take turns, each keeping its state, and the median of their rounds counts. Timed is
 //! the processor time of the thread.
 
+mod life;
+mod limits;
+#[cfg(feature = "compare")]
+mod rivals;
+
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use clap::ValueEnum;
-use mainspring::time::{Instant, Resolution, Tick};
+use mainspring::time::Resolution;
 use serde::Serialize;
 
+use self::life::{Contestant, Life};
+use self::limits::{Floor, Memory};
 use super::{Context, Experiment, grid};
-use crate::engines::{Candidate, Engine, with_engine};
-use crate::memory::{self, Growth};
+use crate::engines::{Engine, with_engine};
+use crate::memory;
 use crate::os::NoHugePages;
+use crate::report::noise::{Figure, Spreads, Verdict, rounds_note, spreads};
 use crate::report::plot::{Axis, Line, Picture, Plot};
-use crate::report::stats::Summary;
+use crate::report::stats::median;
 use crate::report::table::{Block, Table};
-use crate::stopwatch::CpuStopwatch;
-use crate::workload::{Random, Uniform};
 
 /// What is done to a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
@@ -44,6 +50,9 @@ pub(crate) enum Time {
     Moving,
     /// It stands still
     Frozen,
+    /// The system's, and rivals have their own; with --compare only
+    #[value(skip)]
+    Real,
 }
 
 /// Which configurations are run: every combination of these, but for the frozen clock, where the length of a tick means
@@ -61,23 +70,30 @@ pub(crate) struct Plan {
     pub(crate) resolutions_ns: Vec<NonZeroU64>,
     /// Ask the system for huge pages.
     pub(crate) huge_pages: bool,
+    pub(crate) rounds: u32,
+    /// Rivals of other libraries as well, on the real clock.
+    pub(crate) compare: bool,
 }
 
 /// The result of one configuration.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
-    pub(crate) engine: Engine,
+    pub(crate) engine: &'static str,
     pub(crate) op: Op,
     pub(crate) clock: Time,
     pub(crate) resolution_ns: u64,
     /// Whether the system granted any.
     pub(crate) huge_pages: bool,
     pub(crate) live: u32,
+    /// Processor time.
     pub(crate) ns_per_pair: f64,
+    pub(crate) wall_ns_per_pair: f64,
     pub(crate) bytes_per_timer: f64,
-    /// Half the range of the rounds, for the table.
-    #[serde(skip)]
-    pub(crate) spread_percent: f64,
+    /// Whether all timers fired, once each and none early.
+    pub(crate) valid: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
+    pub(crate) spread: Spreads,
 }
 
 impl Experiment for Plan {
@@ -105,7 +121,17 @@ impl Experiment for Plan {
             operations: 10_000_000,
             resolutions_ns: vec![Resolution::MILLISECOND.as_nanos(), FINE_NS],
             huge_pages: true,
+            rounds: 5,
+            compare: false,
         }
+    }
+
+    fn set_rounds(&mut self, rounds: u32) {
+        self.rounds = rounds;
+    }
+
+    fn compare(&mut self) {
+        self.compare = true;
     }
 
     fn estimate(&self) -> Duration {
@@ -115,6 +141,10 @@ impl Experiment for Plan {
                 // Filling, warming up, measuring and draining; each costs more the less of it fits into the caches.
                 let live = u64::from(configuration.live);
                 let cost_ns = 30 + 60 * u64::from(live.max(1_000).ilog10() - 3);
+                if configuration.clock == Time::Real {
+                    // Ten rivals that cost ten times as much, and two operations for each timer beside those counted.
+                    return (self.real_operations().max(live) + 3 * live) * cost_ns * 60;
+                }
                 let slowest = self.engines.iter().map(|&engine| match engine {
                     Engine::Wheel | Engine::ListWheel => 1,
                     Engine::Heap => 2,
@@ -131,8 +161,8 @@ impl Experiment for Plan {
         memory::require(most * BYTES_PER_TIMER * self.engines.len() as u64)?;
         let _forbidden = if self.huge_pages { None } else { Some(NoHugePages::begin()?) };
         let configurations: Vec<_> = self.configurations().collect();
-        let steps = configurations.len() * self.engines.len() * (ROUNDS + 1);
-        context.progress.begin(Self::NAME, steps as u64);
+        let steps = configurations.len() as u64 * (u64::from(self.rounds) + 1);
+        context.progress.begin(Self::NAME, steps);
         let mut rows = Vec::new();
         for configuration in configurations {
             rows.extend(self.measure(configuration, context)?);
@@ -142,49 +172,49 @@ impl Experiment for Plan {
     }
 
     fn plots(&self, rows: &[Row]) -> Vec<Picture> {
-        // Of each operation what a server sees: time passes, at the first resolution.
-        let shown = |row: &&Row, op: Op| {
-            row.op == op
-                && row.clock == Time::Moving
-                && self.resolutions_ns.first().is_some_and(|first| first.get() == row.resolution_ns)
-        };
-        let axis = |label| Axis { label, is_log: true };
-        let plot = |&op: &Op| Plot {
-            title: match op {
-                Op::Reschedule => "A timer moved".to_owned(),
-                Op::CancelInsert => "A timer cancelled and another started".to_owned(),
-            },
-            x: axis("timers alive"),
-            y: axis("ns"),
-            lines: self
-                .engines
+        // Of each operation what a server sees: time passes, at the first resolution; and beside rivals the real time.
+        let first = self.resolutions_ns.first().map_or(0, |first| first.get());
+        let plot = |(op, clock): (Op, Time)| -> Option<Picture> {
+            let shown: Vec<&Row> = rows
                 .iter()
-                .map(|&engine| Line {
-                    name: engine.name().to_owned(),
-                    points: rows
-                        .iter()
-                        .filter(|row| shown(row, op) && row.engine == engine)
-                        .map(|row| (f64::from(row.live), row.ns_per_pair))
-                        .collect(),
-                })
-                .collect(),
+                .filter(|row| (row.op, row.clock, row.resolution_ns) == (op, clock, first))
+                .filter(|row| row.valid)
+                .collect();
+            let axis = |label| Axis { label, is_log: true };
+            let line = |name: &'static str| Line {
+                name: if name == MEMORY { "memory: one look".to_owned() } else { name.to_owned() },
+                points: shown
+                    .iter()
+                    .filter(|row| row.engine == name)
+                    .map(|row| (f64::from(row.live), row.ns_per_pair))
+                    .collect(),
+            };
+            let title = match (op, clock) {
+                (Op::Reschedule, Time::Real) => "A timer moved, each library on its own clock",
+                (Op::CancelInsert, Time::Real) => "A timer replaced, each library on its own clock",
+                (Op::Reschedule, _) => "A timer moved",
+                (Op::CancelInsert, _) => "A timer cancelled and another started",
+            };
+            let lines = names(&shown).into_iter().map(line).collect();
+            let plot =
+                Plot { title: title.to_owned(), x: axis("timers alive"), y: axis("ns"), lines };
+            (!shown.is_empty()).then(|| plot.into())
         };
-        self.ops.iter().map(|op| plot(op).into()).collect()
+        grid(&self.ops, &[Time::Moving, Time::Real]).filter_map(plot).collect()
     }
 
     fn show(&self, rows: &[Row]) -> Vec<Block> {
         let mut blocks = Vec::new();
-        for &op in &self.ops {
-            for &clock in &self.clocks {
-                for &resolution in &self.resolutions_ns {
-                    let chosen: Vec<&Row> = rows
-                        .iter()
-                        .filter(|row| (row.op, row.clock) == (op, clock))
-                        .filter(|row| row.resolution_ns == resolution.get())
-                        .collect();
-                    if !chosen.is_empty() {
-                        blocks.push(self.table(op, clock, resolution, &chosen).into());
-                    }
+        let clocks: Vec<Time> = self.clocks.iter().copied().chain([Time::Real]).collect();
+        for (op, clock) in grid(&self.ops, &clocks) {
+            for &resolution in &self.resolutions_ns {
+                let chosen: Vec<&Row> = rows
+                    .iter()
+                    .filter(|row| (row.op, row.clock) == (op, clock))
+                    .filter(|row| row.resolution_ns == resolution.get())
+                    .collect();
+                if !chosen.is_empty() {
+                    blocks.push(self.table(op, clock, resolution, &chosen).into());
                 }
             }
         }
@@ -205,58 +235,65 @@ struct Configuration {
 impl Plan {
     fn configurations(&self) -> impl Iterator<Item = Configuration> {
         let first = self.resolutions_ns.first().copied();
-        grid(&self.ops, &self.clocks).flat_map(move |(op, clock)| {
+        let driven = grid(&self.ops, &self.clocks).flat_map(move |(op, clock)| {
             grid(&self.resolutions_ns, &self.live)
                 .filter(move |&(resolution, _)| clock == Time::Moving || Some(resolution) == first)
                 .map(move |(resolution_ns, live)| Configuration { live, op, clock, resolution_ns })
-        })
+        });
+        // Most of the others know milliseconds only.
+        let resolution_ns = Resolution::MILLISECOND.as_nanos();
+        let real = grid(&self.ops, &self.live)
+            .filter(|&(_, live)| self.compare && live <= MOST_REAL)
+            .map(move |(op, live)| Configuration { live, op, clock: Time::Real, resolution_ns });
+        driven.chain(real)
+    }
+
+    /// Of one configuration, with engines that cost up to microseconds each.
+    fn real_operations(&self) -> u64 {
+        self.operations.min(MOST_REAL_OPERATIONS)
+    }
+
+    /// Who takes turns.
+    fn contestants(&self, configuration: Configuration, context: &Context<'_>) -> Vec<Named> {
+        #[cfg(feature = "compare")]
+        if configuration.clock == Time::Real {
+            return rivals::contestants(configuration, context.seed);
+        }
+        let mut contestants: Vec<Named> = Vec::new();
+        for &engine in &self.engines {
+            context.progress.label(configuration.label(engine.name()));
+            let contestant = with_engine!(engine, Kind => {
+                Box::new(Life::<Kind>::begin(configuration, context.seed)) as Box<dyn Contestant>
+            });
+            contestants.push((engine.name(), contestant));
+        }
+        if configuration.clock == Time::Moving {
+            contestants.push((MEMORY, Box::new(Memory::begin(configuration, context.seed))));
+        }
+        contestants.push((FLOOR, Box::new(Floor::begin(configuration, context.seed))));
+        contestants
     }
 
     fn measure(&self, configuration: Configuration, context: &Context<'_>) -> Result<Vec<Row>> {
         memory::release_freed();
         let live = u64::from(configuration.live);
-        let per_round = self.operations.max(live).div_ceil(ROUNDS as u64);
-        let mut contestants: Vec<Box<dyn Contestant>> = Vec::new();
-        for &engine in &self.engines {
-            context.progress.label(configuration.label(engine));
-            let mut contestant = with_engine!(engine, Kind => {
-                let contestant = Life::<Kind>::begin(configuration, context.seed);
-                Box::new(contestant) as Box<dyn Contestant>
-            });
-            contestant.operate(live)?;
-            contestants.push(contestant);
+        let operations = match configuration.clock {
+            Time::Real => self.real_operations(),
+            Time::Moving | Time::Frozen => self.operations,
+        };
+        let per_round = operations.max(live).div_ceil(u64::from(self.rounds));
+        let mut states: Vec<State> =
+            self.contestants(configuration, context).into_iter().map(State::new).collect();
+        for round in 0..=self.rounds {
+            for state in &mut states {
+                context.progress.label(configuration.label(state.name));
+                // The first is to warm up.
+                let is_counted = round > 0;
+                state.operate(if is_counted { per_round } else { live }, is_counted)?;
+            }
             context.progress.step(1);
         }
-        let mut rounds = vec![Vec::new(); self.engines.len()];
-        for _ in 0..ROUNDS {
-            for (contestant, (rounds, &engine)) in
-                contestants.iter_mut().zip(rounds.iter_mut().zip(&self.engines))
-            {
-                context.progress.label(configuration.label(engine));
-                rounds.push(contestant.operate(per_round)? as f64 / per_round as f64);
-                context.progress.step(1);
-            }
-        }
-        let mut rows = Vec::new();
-        for (mut contestant, (rounds, &engine)) in
-            contestants.into_iter().zip(rounds.iter().zip(&self.engines))
-        {
-            let growth = contestant.growth();
-            contestant.end()?;
-            let summary = Summary::of(rounds).expect("there are rounds");
-            rows.push(Row {
-                engine,
-                op: configuration.op,
-                clock: configuration.clock,
-                resolution_ns: configuration.resolution_ns.get(),
-                huge_pages: growth.huge > 0,
-                live: configuration.live,
-                ns_per_pair: summary.median,
-                bytes_per_timer: growth.resident.max(0) as f64 / f64::from(configuration.live),
-                spread_percent: summary.spread_percent(),
-            });
-        }
-        Ok(rows)
+        states.into_iter().map(|state| state.into_row(configuration)).collect()
     }
 
     fn table(&self, op: Op, clock: Time, resolution_ns: NonZeroU64, rows: &[&Row]) -> Table {
@@ -267,235 +304,175 @@ impl Plan {
         let clock = match clock {
             Time::Moving => "clock moving",
             Time::Frozen => "clock frozen",
+            Time::Real => "each on its own real clock",
         };
         let tick = super::tick_name(resolution_ns.get());
-        let mut table = Table::new(format!(
-            "{what}: ns of CPU, {clock}, {tick} ticks (beside it: times the first engine's; bytes a timer)"
-        ))
-        .numbers("live timers");
-        for engine in &self.engines {
-            table = table.numbers(engine.name()).numbers("").numbers("bytes");
-        }
+        let mut table = Table::new(format!("{what}: {clock}, {tick} ticks"))
+            .numbers("live timers")
+            .words("engine")
+            .numbers("ns of CPU")
+            .numbers("+-")
+            .words("beside the first")
+            .numbers("ns elapsed")
+            .numbers("bytes/timer");
         for &live in &self.live {
             let of_this_size: Vec<_> = rows.iter().filter(|row| row.live == live).collect();
-            let base = of_this_size.first().map_or(f64::NAN, |row| row.ns_per_pair);
-            let mut cells = vec![super::grouped(u64::from(live))];
-            for row in of_this_size {
-                cells.push(format!("{:.1}", row.ns_per_pair));
-                cells.push(format!("x{:.2}", row.ns_per_pair / base));
-                cells.push(format!("{:.0}", row.bytes_per_timer));
+            let base = of_this_size.first().map(|row| row.figure());
+            for (nth, row) in of_this_size.iter().enumerate() {
+                let live = if nth == 0 { super::grouped(u64::from(live)) } else { String::new() };
+                table.row([live].into_iter().chain(row.cells(base.filter(|_| nth > 0))));
             }
-            table.row(cells);
         }
         table
     }
 
     fn how_it_was_measured(&self, rows: &[Row]) -> String {
-        let widest = rows.iter().map(|row| row.spread_percent).fold(0.0, f64::max);
         let granted: Vec<&str> = self
             .engines
             .iter()
-            .filter(|&&engine| rows.iter().any(|row| row.engine == engine && row.huge_pages))
             .map(|engine| engine.name())
+            .filter(|name| rows.iter().any(|row| row.engine == *name && row.huge_pages))
             .collect();
         let pages = match (self.huge_pages, granted.is_empty()) {
             (false, _) => "Huge pages were switched off.".to_owned(),
             (true, true) => "The system granted no huge pages.".to_owned(),
             (true, false) => format!("The system granted huge pages to: {}.", granted.join(", ")),
         };
-        format!(
-            "Deadlines uniform within 1..60 s, a random timer each time, its key from the caller's array; medians of {ROUNDS} \
-             rounds in turn (widest spread +-{widest:.0} %).\nA moving clock goes 1 ms per max(1, N/1000) operations and the \
-             advance is timed with them. Bytes are resident memory after the run, without the caller's keys. {pages}"
-        )
-    }
-}
-
-impl Configuration {
-    fn label(&self, engine: Engine) -> String {
-        let live = super::grouped(u64::from(self.live));
-        format!("churn: {live} timers, {}", engine.name())
-    }
-}
-
-/// One engine in one configuration; called once a round, so that the call costs nothing.
-trait Contestant {
-    /// Does so many operations; nanoseconds of CPU.
-    fn operate(&mut self, operations: u64) -> Result<u64>;
-
-    /// Memory gained since the beginning.
-    fn growth(&self) -> Growth;
-
-    /// Lets time run until every timer has fired, and checks that each does once, in order and not early.
-    fn end(&mut self) -> Result<()>;
-}
-
-/// An engine, its caller's keys, and their time.
-struct Life<C: Candidate> {
-    engine: C,
-    /// The i-th timer has the value i.
-    keys: Vec<C::Key>,
-    configuration: Configuration,
-    resolution: Resolution,
-    delays: Uniform,
-    random: Random,
-    now_ns: u64,
-    now: Tick,
-    /// Operations before the clock moves again.
-    until_step: u64,
-    /// The timers that fired in the present step.
-    fired: Vec<u64>,
-    early: u64,
-    growth: Growth,
-}
-
-impl<C: Candidate> Life<C> {
-    fn begin(configuration: Configuration, seed: u64) -> Self {
-        let live = configuration.live as usize;
-        let keys = memory::touched_vec(live);
-        let before = memory::Usage::now();
-        let mut life = Self {
-            engine: C::with_capacity(Tick(0), live),
-            keys,
-            configuration,
-            resolution: Resolution::from_nanos(configuration.resolution_ns),
-            delays: Uniform::ticks(SOONEST_NS, LATEST_NS, configuration.resolution_ns.get()),
-            random: Random::new(seed),
-            now_ns: 0,
-            now: Tick(0),
-            until_step: configuration.operations_per_step(),
-            fired: Vec::new(),
-            early: 0,
-            growth: Growth::default(),
-        };
-        for value in 0..u64::from(configuration.live) {
-            let deadline = life.deadline();
-            life.keys.push(life.engine.insert(deadline, value));
-        }
-        life.growth = before.growth();
-        life
-    }
-
-    #[inline]
-    fn deadline(&mut self) -> Tick {
-        Tick(self.now.0 + self.delays.draw(&mut self.random))
-    }
-
-    #[inline]
-    fn churn(&mut self, operations: u64, mut touch: impl FnMut(&mut C, &mut C::Key, Tick)) {
-        let live = self.configuration.live;
-        for _ in 0..operations {
-            if self.until_step == 0 {
-                self.step();
+        let rounds = rounds_note(rows.iter().flat_map(|row| row.spread.values()));
+        let mut text = format!(
+            "Deadlines uniform within 1..60 s, a random timer each time, its key from the caller's array. {rounds}\nA moving \
+             clock goes 1 ms per max(1, N/1000) operations and the advance is timed with them. Bytes are resident memory \
+             after the run, without the caller's keys. {pages}\nfloor: the harness and one store, subtracted from nothing. \
+             memory: one look at a random cache line of as many as timers."
+        );
+        if self.compare {
+            text.push_str(
+                "\nOn its own clock each library is turned every 256 operations; the time is the process's, as some have \
+                 threads.\nRivals join up to 1,000,000 timers, async-io and futures-timer up to 100,000: beyond, they take \
+                 minutes.",
+            );
+            #[cfg(feature = "compare")]
+            if let Some(hint) = crate::engines::rivals::Rival::hint() {
+                text.push('\n');
+                text.push_str(hint);
             }
-            self.until_step -= 1;
-            let (index, delay) = self.random.pair_below(live, self.delays.count);
-            let deadline = Tick(self.now.0 + self.delays.low + u64::from(delay));
-            touch(&mut self.engine, &mut self.keys[index as usize], deadline);
         }
-    }
-
-    /// A millisecond passes. What fires is started again.
-    fn step(&mut self) {
-        self.until_step = self.configuration.operations_per_step();
-        self.now_ns += STEP_NS;
-        let now = self.resolution.tick_at_or_before(Instant::from_nanos(self.now_ns));
-        self.now = now;
-        let Self { engine, fired, early, .. } = self;
-        engine.advance(now, |deadline, value| {
-            *early += u64::from(deadline > now);
-            fired.push(value);
-            None
-        });
-        while let Some(value) = self.fired.pop() {
-            let deadline = self.deadline();
-            self.keys[index_of(value)] = self.engine.insert(deadline, value);
-        }
+        text
     }
 }
 
-impl<C: Candidate> Contestant for Life<C> {
-    fn operate(&mut self, operations: u64) -> Result<u64> {
-        let mut lost = 0_u64;
-        let before = memory::Usage::now();
-        let cpu = CpuStopwatch::start();
-        match self.configuration.op {
-            Op::Reschedule => self.churn(operations, |engine, key, deadline| {
-                lost += u64::from(!engine.reschedule(key, deadline));
-            }),
-            Op::CancelInsert => self.churn(operations, |engine, key, deadline| {
-                if let Some(value) = engine.cancel(*key) {
-                    *key = engine.insert(deadline, value);
-                } else {
-                    lost += 1;
-                }
-            }),
-        }
-        let elapsed_ns = cpu.elapsed_ns();
-        self.growth += before.growth();
-        let name = C::ENGINE.name();
-        ensure!(lost == 0, "{name}: {lost} live timers were not found by their keys");
-        ensure!(self.early == 0, "{name}: {} timers fired early", self.early);
-        ensure!(
-            self.engine.len() == self.keys.len(),
-            "{name}: {} timers instead of {}",
-            self.engine.len(),
-            self.keys.len()
-        );
-        Ok(elapsed_ns)
+type Named = (&'static str, Box<dyn Contestant>);
+
+/// A contestant, and what its rounds gave.
+struct State {
+    name: &'static str,
+    contestant: Box<dyn Contestant>,
+    /// Nanoseconds an operation.
+    cpu: Vec<f64>,
+    wall: Vec<f64>,
+    failed: Option<String>,
+}
+
+impl State {
+    fn new((name, contestant): Named) -> Self {
+        Self { name, contestant, cpu: Vec::new(), wall: Vec::new(), failed: None }
     }
 
-    fn growth(&self) -> Growth {
-        self.growth
-    }
-
-    fn end(&mut self) -> Result<()> {
-        let mut seen = vec![false; self.keys.len()];
-        let (mut wrong, mut count, mut last) = (0_u64, 0, self.now);
-        let end_ns = self.now_ns + LATEST_NS + STEP_NS;
-        while self.now_ns < end_ns {
-            self.now_ns += LONG_STEP_NS;
-            let (before, now_ns) = (self.now, Instant::from_nanos(self.now_ns));
-            let now = self.resolution.tick_at_or_before(now_ns);
-            self.engine.advance(now, |deadline, value| {
-                let again = std::mem::replace(&mut seen[index_of(value)], true);
-                let in_time = before < deadline && deadline <= now && last <= deadline;
-                wrong += u64::from(again || !in_time);
-                count += 1;
-                last = deadline;
-                None
-            });
-            self.now = now;
+    fn operate(&mut self, operations: u64, is_counted: bool) -> Result<()> {
+        if self.failed.is_some() {
+            return Ok(());
         }
-        ensure!(
-            wrong == 0 && count == self.keys.len() && self.engine.len() == 0,
-            "{}: of {} timers {count} fired in the end, {wrong} of them twice, early, late or out of order",
-            C::ENGINE.name(),
-            self.keys.len()
-        );
+        match self.contestant.operate(operations) {
+            Ok(elapsed) if is_counted => {
+                self.cpu.push(elapsed.cpu_ns as f64 / operations as f64);
+                self.wall.push(elapsed.wall_ns as f64 / operations as f64);
+            }
+            Ok(_) => {}
+            Err(error) if self.contestant.is_guest() => self.failed = Some(error.to_string()),
+            Err(error) => return Err(error),
+        }
         Ok(())
     }
-}
 
-impl Configuration {
-    fn operations_per_step(&self) -> u64 {
-        match self.clock {
-            Time::Moving => u64::from(self.live / 1_000).max(1),
-            Time::Frozen => u64::MAX,
+    fn into_row(mut self, configuration: Configuration) -> Result<Row> {
+        let growth = self.contestant.growth();
+        if self.failed.is_none()
+            && let Err(error) = self.contestant.end()
+        {
+            if !self.contestant.is_guest() {
+                return Err(error);
+            }
+            self.failed = Some(error.to_string());
         }
+        Ok(Row {
+            engine: self.name,
+            op: configuration.op,
+            clock: configuration.clock,
+            resolution_ns: configuration.resolution_ns.get(),
+            huge_pages: growth.huge > 0,
+            live: configuration.live,
+            ns_per_pair: median(&self.cpu),
+            wall_ns_per_pair: median(&self.wall),
+            bytes_per_timer: growth.resident.max(0) as f64 / f64::from(configuration.live),
+            valid: self.failed.is_none(),
+            reason: self.failed,
+            spread: spreads([("ns_per_pair", &self.cpu[..])]),
+        })
     }
 }
 
-#[allow(clippy::cast_possible_truncation, reason = "values are indices of an array")]
-const fn index_of(value: u64) -> usize {
-    value as usize
+impl Row {
+    fn figure(&self) -> Figure {
+        Figure { median: self.ns_per_pair, spread: self.spread.get("ns_per_pair").copied() }
+    }
+
+    /// Those of the table behind the number of timers, compared with `base`.
+    fn cells(&self, base: Option<Figure>) -> [String; 6] {
+        let is_limit = [FLOOR, MEMORY].contains(&self.engine);
+        let spread = self.figure().spread.map(|spread| format!("{:.0} %", spread.percent()));
+        let verdict = base
+            .filter(|_| !is_limit)
+            .map(|base| Verdict::between(base, self.figure()).to_string());
+        let beside = match &self.reason {
+            Some(reason) => format!("invalid: {reason}"),
+            None => verdict.unwrap_or_default(),
+        };
+        let bytes = (!is_limit).then(|| format!("{:.0}", self.bytes_per_timer));
+        [
+            self.engine.to_owned(),
+            format!("{:.1}", self.ns_per_pair),
+            spread.unwrap_or_default(),
+            beside,
+            format!("{:.1}", self.wall_ns_per_pair),
+            bytes.unwrap_or_default(),
+        ]
+    }
 }
 
-const ROUNDS: usize = 5;
-const STEP_NS: u64 = 1_000_000;
-const LONG_STEP_NS: u64 = 500_000_000;
-const SOONEST_NS: u64 = 1_000_000_000;
-const LATEST_NS: u64 = 60_000_000_000;
+/// Who is among the rows, in their order.
+fn names(rows: &[&Row]) -> Vec<&'static str> {
+    let mut names: Vec<&'static str> = Vec::new();
+    for row in rows {
+        if row.engine != FLOOR && !names.contains(&row.engine) {
+            names.push(row.engine);
+        }
+    }
+    names
+}
+
+const FLOOR: &str = "floor";
+const MEMORY: &str = "memory";
+
+/// Timers on the real clock, and operations of one configuration there, at most.
+const MOST_REAL: u32 = 1_000_000;
+const MOST_REAL_OPERATIONS: u64 = 1_000_000;
+
+impl Configuration {
+    fn label(&self, engine: &str) -> String {
+        let live = super::grouped(u64::from(self.live));
+        format!("churn: {live} timers, {engine}")
+    }
+}
 
 /// The other length of a tick: a shift to convert, and fine enough for network timeouts.
 const FINE_NS: NonZeroU64 = NonZeroU64::new(1 << 16).unwrap();
@@ -506,6 +483,7 @@ const BYTES_PER_TIMER: u64 = 120;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engines::Candidate;
     use crate::report::progress::Progress;
 
     #[test]
@@ -514,8 +492,9 @@ mod tests {
         let progress = Progress::new(true);
         let context = Context { seed: 3, progress: &progress };
         let rows = plan.run(&context).unwrap();
-        // Two operations, two numbers of timers, four engines; the moving clock at two resolutions, the frozen at one.
-        assert_eq!(rows.len(), 2 * 2 * 4 * 3);
+        // Two operations, two numbers of timers, four engines and a floor; the moving clock at two resolutions with the
+        // memory beside, the frozen at one.
+        assert_eq!(rows.len(), 2 * 2 * (6 * 2 + 5));
         for row in &rows {
             assert!(row.ns_per_pair > 0.0 && row.bytes_per_timer >= 0.0, "{row:?}");
         }
@@ -525,7 +504,7 @@ mod tests {
     #[test]
     fn a_row_has_the_keys_of_the_document() {
         let row = Row {
-            engine: Engine::ListWheel,
+            engine: "list-wheel",
             op: Op::CancelInsert,
             clock: Time::Moving,
             resolution_ns: 1_000_000,
@@ -533,11 +512,14 @@ mod tests {
             live: 7,
             ns_per_pair: 1.5,
             bytes_per_timer: 48.0,
-            spread_percent: 3.0,
+            wall_ns_per_pair: 1.75,
+            valid: true,
+            reason: None,
+            spread: spreads([("ns_per_pair", &[1.0, 2.0][..])]),
         };
         assert_eq!(
             serde_json::to_string(&row).unwrap(),
-            r#"{"engine":"list-wheel","op":"cancel_insert","clock":"moving","resolution_ns":1000000,"huge_pages":true,"live":7,"ns_per_pair":1.5,"bytes_per_timer":48.0}"#
+            r#"{"engine":"list-wheel","op":"cancel_insert","clock":"moving","resolution_ns":1000000,"huge_pages":true,"live":7,"ns_per_pair":1.5,"wall_ns_per_pair":1.75,"bytes_per_timer":48.0,"valid":true,"spread":{"ns_per_pair":{"rounds":2,"least":1.0,"low":1.0,"high":2.0}}}"#
         );
     }
 

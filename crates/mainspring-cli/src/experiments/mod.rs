@@ -44,6 +44,9 @@ pub(crate) trait Experiment {
     /// Takes so many rounds, if there are any.
     fn set_rounds(&mut self, _rounds: u32) {}
 
+    /// Takes rivals from other libraries in, if there are any for it.
+    fn compare(&mut self) {}
+
     /// How long a run will take, roughly: told before a long run.
     fn estimate(&self) -> Duration;
 
@@ -75,6 +78,7 @@ pub(crate) trait AnyExperiment: std::fmt::Debug {
     fn title(&self) -> &'static str;
     fn how(&self) -> &'static str;
     fn set_rounds(&mut self, rounds: u32);
+    fn compare(&mut self);
     fn estimate(&self) -> Duration;
     fn measure(&self, context: &Context<'_>) -> Result<Outcome>;
 }
@@ -104,6 +108,10 @@ impl<E: Experiment + std::fmt::Debug> AnyExperiment for E {
 
     fn set_rounds(&mut self, rounds: u32) {
         Experiment::set_rounds(self, rounds);
+    }
+
+    fn compare(&mut self) {
+        Experiment::compare(self);
     }
 
     fn estimate(&self) -> Duration {

@@ -30,15 +30,6 @@ impl Summary {
         let widest = (high - self.median).max(self.median - low);
         if widest == 0.0 { 0.0 } else { widest / self.median.abs() * 100.0 }
     }
-
-    /// Half the width of what was seen, in percent of the median: how much to trust the last digits.
-    pub(crate) fn spread_percent(&self) -> f64 {
-        if self.median == 0.0 {
-            0.0
-        } else {
-            (self.max - self.min) / 2.0 / self.median.abs() * 100.0
-        }
-    }
 }
 
 /// Mean, standard deviation, and half the width of the interval that holds the true mean with 99.9 % confidence, if the
@@ -193,12 +184,5 @@ mod tests {
         let summary = Summary::of(&[9.0, 10.0, 10.0, 10.0, 10.0, 12.0]).unwrap();
         assert!((summary.margin_percent() - 20.0).abs() < 1e-9);
         assert_eq!(Summary::of(&[0.0; 9]).unwrap().margin_percent(), 0.0);
-    }
-
-    #[test]
-    fn spread_is_half_the_range_over_the_median() {
-        let summary = Summary::of(&[9.0, 10.0, 11.0]).unwrap();
-        assert!((summary.spread_percent() - 10.0).abs() < 1e-9);
-        assert_eq!(Summary::of(&[0.0]).unwrap().spread_percent(), 0.0);
     }
 }
