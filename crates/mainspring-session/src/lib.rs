@@ -37,6 +37,7 @@ pub mod outbox;
 pub mod pack;
 pub mod resend;
 mod session;
+pub mod set;
 mod stats;
 pub mod wire;
 
