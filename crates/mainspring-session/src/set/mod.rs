@@ -37,9 +37,6 @@ mod limits;
 mod ring;
 mod slab;
 
-#[cfg(test)]
-mod tests;
-
 use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
