@@ -39,6 +39,8 @@ pub mod resend;
 mod session;
 pub mod set;
 mod stats;
+#[cfg(feature = "udp")]
+pub mod udp;
 pub mod wire;
 
 pub use event::{Channel, Dropped, Event, Heard, MessageId, Reason, Refused};
