@@ -46,11 +46,14 @@ pub struct Link<A = ()> {
     conditions: Conditions,
     random: u64,
     /// By arrival, then by order of sending.
-    under_way: BinaryHeap<Reverse<(Instant, u64, A, Vec<u8>)>>,
+    under_way: BinaryHeap<Reverse<UnderWay<A>>>,
     sent: u64,
     /// When the line is free again.
     free_at: Instant,
 }
+
+/// When it arrives, which of all sent it is, for whom, and what.
+type UnderWay<A> = (Instant, u64, A, Vec<u8>);
 
 impl Link {
     /// A link whose every accident follows from the seed.

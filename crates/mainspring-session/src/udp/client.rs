@@ -71,16 +71,31 @@ impl<W: WireFormat> Client<W> {
         now: Instant,
         make: impl FnMut(&Accept, Instant) -> Session<W> + Send + 'static,
     ) -> io::Result<Self> {
-        let mut nonce = [0; 8];
-        getrandom::fill(&mut nonce)?;
-        let nonce = u64::from_le_bytes(nonce);
         let any: SocketAddr = match server {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
             SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
         };
+        Self::connect_from(any, server, options, now, make)
+    }
+
+    /// [`connect`](Self::connect), from an address of one's own choice.
+    ///
+    /// # Errors
+    ///
+    /// Of the system.
+    pub fn connect_from(
+        local: SocketAddr,
+        server: SocketAddr,
+        options: ClientOptions,
+        now: Instant,
+        make: impl FnMut(&Accept, Instant) -> Session<W> + Send + 'static,
+    ) -> io::Result<Self> {
+        let mut nonce = [0; 8];
+        getrandom::fill(&mut nonce)?;
+        let nonce = u64::from_le_bytes(nonce);
         let connecting = Connecting::new(options.protocol, nonce, options.patience, now);
         Ok(Self {
-            port: Port::new(Socket::bind(any, options.socket)?),
+            port: Port::new(Socket::bind(local, options.socket)?),
             server,
             state: State::Connecting(connecting, Box::new(make)),
             run: Run::default(),
@@ -156,7 +171,9 @@ impl<W: WireFormat> Client<W> {
     /// Sends what there is to send, the last step; whether all has left.
     pub fn flush(&mut self, now: Instant) -> bool {
         let Self { port, server, state, run, .. } = self;
-        run.flush(now, port, |buffer| match state {
+        port.forward(now);
+        let send = |to, bytes: &[u8], segment_size| port.send_run(now, to, bytes, segment_size);
+        run.flush(send, |buffer| match state {
             State::Connecting(connecting, _) => {
                 let datagram = connecting.poll_transmit(now)?;
                 buffer.extend_from_slice(&datagram);

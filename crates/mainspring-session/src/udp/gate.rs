@@ -372,7 +372,8 @@ mod tests {
             let answer = gate.handle(at(nth as u64), from, &datagram);
             if let Answer::Connect { nonce } = answer {
                 assert_eq!((nonce, from, nth < 20_000), (1, address(1), true));
-                assert_eq!(datagram[..40], packet(1, Kind::Connect(cookie))[..40].to_vec());
+                let expected = Packet { protocol: PROTOCOL, nonce: 1, kind: Kind::Connect(cookie) };
+                assert_eq!(Packet::from_datagram(&datagram), Ok(expected));
             }
         }
         let stats = *gate.stats();

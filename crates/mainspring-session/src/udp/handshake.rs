@@ -226,6 +226,7 @@ const FULL: u8 = 1;
 const WRONG_VERSION: u8 = 2;
 
 #[cfg(test)]
+#[allow(clippy::cast_possible_truncation, reason = "small numbers")]
 mod tests {
     use super::*;
 

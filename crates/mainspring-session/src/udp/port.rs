@@ -114,17 +114,16 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Sends what `poll` appends, until it has nothing more or the system has no room; whether it is the former.
+    /// Gives `send` what `poll` appends, until there is nothing more or `send` does not take all of a run; whether it is
+    /// the former. `send` is told where to, the run, and the length of its pieces, and says how many bytes are done with.
     pub(super) fn flush(
         &mut self,
-        now: Instant,
-        port: &mut Port,
+        mut send: impl FnMut(SocketAddr, &[u8], usize) -> usize,
         mut poll: impl FnMut(&mut Vec<u8>) -> Option<(SocketAddr, usize)>,
     ) -> bool {
-        port.forward(now);
         loop {
             while self.is_complete {
-                if !self.send(now, port) {
+                if !self.send(&mut send) {
                     return false;
                 }
             }
@@ -142,6 +141,7 @@ impl Run {
     }
 
     fn push(&mut self, to: SocketAddr, length: usize) {
+        debug_assert!(length > 0, "a datagram of nothing");
         let Some(address) = self.to else { return self.begin(to, length) };
         let fits = address == to
             && length <= self.segment_size
@@ -161,10 +161,10 @@ impl Run {
         (self.segment_size, self.is_complete) = (length, false);
     }
 
-    /// Sends the run, and makes what is behind it the next one; `false` if the system has no room for all of it.
-    fn send(&mut self, now: Instant, port: &mut Port) -> bool {
+    /// Sends the run, and makes what is behind it the next one; `false` if not all of it was taken.
+    fn send(&mut self, send: &mut impl FnMut(SocketAddr, &[u8], usize) -> usize) -> bool {
         let Some(to) = self.to else { return true };
-        self.start += port.send_run(now, to, &self.bytes[self.start..self.end], self.segment_size);
+        self.start += send(to, &self.bytes[self.start..self.end], self.segment_size);
         if self.start < self.end {
             return false;
         }
@@ -174,5 +174,87 @@ impl Run {
             self.begin(to, length);
         }
         true
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::cast_possible_truncation, reason = "small numbers")]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn address(port: u16) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], port))
+    }
+
+    /// What was sent in each call: where to, how long its pieces are, and they.
+    type Sent = Vec<(SocketAddr, usize, Vec<u8>)>;
+
+    /// Polls datagrams of these lengths to these ports; each call of `send` takes as many pieces as `rooms` says next.
+    fn sent(datagrams: &[(u16, usize)], mut rooms: impl FnMut() -> usize) -> Sent {
+        let (mut run, mut sent, mut nth) = (Run::default(), Sent::new(), 0);
+        for _ in 0..10_000 {
+            let is_done = run.flush(
+                |to, bytes, segment_size| {
+                    let taken = bytes.len().min(rooms() * segment_size);
+                    if taken > 0 {
+                        sent.push((to, segment_size, bytes[..taken].to_vec()));
+                    }
+                    taken
+                },
+                |buffer| {
+                    let &(port, length) = datagrams.get(nth)?;
+                    buffer.resize(buffer.len() + length, nth as u8);
+                    nth += 1;
+                    Some((address(port), length))
+                },
+            );
+            if is_done {
+                assert!(run.is_empty() && nth == datagrams.len());
+                return sent;
+            }
+        }
+        panic!("never done");
+    }
+
+    #[test]
+    fn equal_datagrams_of_one_address_share_a_call() {
+        let lengths =
+            [(1, 100), (1, 100), (1, 40), (1, 40), (1, 100), (2, 100), (2, 100), (1, 100)];
+        let calls: Vec<(u16, usize, usize)> = sent(&lengths, || 64)
+            .iter()
+            .map(|(to, segment, bytes)| (to.port(), *segment, bytes.len()))
+            .collect();
+        let expected = [(1, 100, 240), (1, 40, 40), (1, 100, 100), (2, 100, 200), (1, 100, 100)];
+        assert_eq!(calls, expected);
+        let many = vec![(1, 484); 150];
+        let calls: Vec<usize> =
+            sent(&many, || 64).iter().map(|(_, _, bytes)| bytes.len() / 484).collect();
+        assert_eq!(calls, [64, 64, 22]);
+        let long = vec![(1, 1400); 100];
+        assert!(sent(&long, || 64).iter().all(|(_, _, bytes)| bytes.len() <= RUN_BYTES));
+    }
+
+    proptest! {
+        /// Whatever room there is, the datagrams arrive as they were, each address's in order.
+        #[test]
+        fn nothing_is_lost_where_there_is_no_room(
+            datagrams in prop::collection::vec((0_u16..3, 1_usize..4), 0..200),
+            rooms in prop::collection::vec(0_usize..70, 1..20),
+        ) {
+            let datagrams: Vec<(u16, usize)> =
+                datagrams.into_iter().map(|(port, length)| (port, length * 300)).collect();
+            let mut next = rooms.iter().copied().chain([1]).cycle();
+            let mut arrived = Vec::new();
+            for (to, segment_size, bytes) in sent(&datagrams, || next.next().unwrap()) {
+                prop_assert!(bytes.len() <= RUN_BYTES && bytes.len().div_ceil(segment_size) <= RUN_SEGMENTS);
+                arrived.extend(bytes.chunks(segment_size).map(|piece| (to, piece.to_vec())));
+            }
+            let expected = datagrams
+                .iter()
+                .enumerate()
+                .map(|(nth, &(port, length))| (address(port), vec![nth as u8; length]));
+            prop_assert!(arrived.into_iter().eq(expected));
+        }
     }
 }

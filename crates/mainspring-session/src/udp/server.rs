@@ -207,7 +207,9 @@ impl<W: WireFormat> Server<W> {
     /// what they have. Whether all has left.
     pub fn flush(&mut self, now: Instant) -> bool {
         let Self { port, reception, run, without_address, .. } = self;
-        run.flush(now, port, |buffer| {
+        port.forward(now);
+        let send = |to, bytes: &[u8], segment_size| port.send_run(now, to, bytes, segment_size);
+        run.flush(send, |buffer| {
             loop {
                 let before = buffer.len();
                 let (peer, transmit) = reception.set.poll_transmit(now, buffer)?;
