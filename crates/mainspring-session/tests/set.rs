@@ -362,6 +362,10 @@ mod mail {
         assert_eq!(inbox.post(UI, &[0; 100]), Ok(()));
         set.remove(peer);
         assert_eq!(inbox.post(UI, &[0; 4]), Err(Refused::Closed));
+
+        let peer = set.insert(server_session(1)).unwrap();
+        let inbox = set.inbox(peer).unwrap();
+        assert_eq!(inbox.post(UI, &[0; 4]), Ok(()));
         drop(set);
         assert_eq!(inbox.post(UI, &[0; 4]), Err(Refused::Closed));
     }

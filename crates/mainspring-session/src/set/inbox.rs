@@ -39,7 +39,7 @@ impl Inbox {
     /// # Errors
     ///
     /// [`Refused::Full`] when the inbox is, [`Refused::TooLarge`] if the message is larger than the inbox,
-    /// [`Refused::Closed`] when the session has been removed.
+    /// [`Refused::Closed`] when the session has been removed, or the set is gone.
     pub fn post(&self, channel: Channel, message: &[u8]) -> Result<(), Refused> {
         self.0.post(channel, message)
     }
@@ -105,7 +105,7 @@ impl Mailbox {
             queue.push(channel, message);
         }
         if !self.posted.swap(true, Ordering::AcqRel) {
-            // Nobody receives once the set is gone, and then nobody needs to.
+            // Nobody receives while the set is being dropped, and then nobody needs to.
             let _ = self.wake.send(self.peer);
         }
         Ok(())

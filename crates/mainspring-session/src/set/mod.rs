@@ -287,6 +287,10 @@ impl<W: WireFormat> SessionSet<W> {
             if let Some((id, peer)) = self.peers.at(index)
                 && let Some(event) = peer.session.poll_event(body)
             {
+                // What was read makes room, and the peer may have to be told.
+                if !peer.session.is_closed() {
+                    self.mark_to_send(index);
+                }
                 return Some((id, event));
             }
             self.to_read.remove(index);
@@ -443,6 +447,15 @@ impl<W: WireFormat> Peer<W> {
                 Verdict::Taken
             }
         });
+    }
+}
+
+impl<W> Drop for SessionSet<W> {
+    /// Inboxes refuse from now on.
+    fn drop(&mut self) {
+        for mailbox in self.peers.values().filter_map(|peer| peer.mailbox.as_ref()) {
+            mailbox.close();
+        }
     }
 }
 

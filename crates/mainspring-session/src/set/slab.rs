@@ -94,6 +94,10 @@ impl<T> Slab<T> {
         })
     }
 
+    pub(super) fn values(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().filter_map(|slot| slot.value.as_deref())
+    }
+
     pub(super) fn len(&self) -> usize {
         self.length
     }

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use mainspring::time::Instant;
 
@@ -94,7 +93,7 @@ impl Port {
         to_send: bool,
     ) -> io::Result<bool> {
         let timeout = until.map(|until| until.saturating_duration_since(now));
-        self.socket.wait(timeout, to_send && timeout != Some(Duration::ZERO))
+        self.socket.wait(timeout, to_send)
     }
 }
 
