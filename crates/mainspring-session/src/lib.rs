@@ -14,6 +14,8 @@
 //! | [`wire`] | the seam to a wire format: [`WireFormat`] |
 //! | [`ac`] | the first format: the one of Asheron's Call, with acknowledgements, resends on request, checksums by key |
 //! | [`link`] | a network that loses, delays, doubles and damages, seeded, for tests |
+//! | [`set`] | thousands of sessions on one thread, of which only those are visited that have something to do |
+//! | `udp` | (feature `udp`) sockets, a handshake that keeps nothing for strangers, a server and its clients |
 //!
 //! # What is promised
 //!
