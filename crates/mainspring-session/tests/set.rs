@@ -7,7 +7,8 @@ mod common;
 use std::time::Duration;
 
 use common::{START, assert_received, message};
-use mainspring::time::Instant;
+use mainspring::clock::Monotonic;
+use mainspring::time::{Clock, Instant};
 use mainspring_session::ac::{self, Ac, Config};
 use mainspring_session::link::{Conditions, Link};
 use mainspring_session::outbox::OutboxLimits;
@@ -277,7 +278,6 @@ mod mail {
 
     use super::*;
     use mainspring_session::set::InboxLimits;
-    use std::sync::atomic::{AtomicBool, Ordering};
 
     const PRODUCERS: u32 = 4;
 
@@ -305,10 +305,14 @@ mod mail {
                     }
                 });
             }
-            let mut millis = 0;
+            // If this panics the set goes, its inboxes refuse, and the producers end.
+            let mut set = set;
+            let (mut millis, started) = (0, Monotonic.now());
             while received.iter().any(|messages| messages.len() < (PRODUCERS * each) as usize) {
                 // Until all is there; the clock here is ours, the threads take as long as they take.
                 std::thread::yield_now();
+                let elapsed = Monotonic.now().saturating_duration_since(started);
+                assert!(elapsed < Duration::from_secs(120), "not slow, but stuck: {set:?}");
                 millis += 1;
                 let now = after(millis);
                 for (client, peer) in clients.iter_mut().zip(peers) {
@@ -330,6 +334,7 @@ mod mail {
                     }
                 }
             }
+            assert_eq!(set.stats().mail_accepted, u64::from(2 * PRODUCERS * each));
         });
         for received in received {
             for producer in 0..PRODUCERS {
@@ -339,7 +344,6 @@ mod mail {
                 assert!(of_producer.cloned().eq(expected), "of producer {producer}");
             }
         }
-        assert_eq!(set.stats().mail_accepted, u64::from(2 * PRODUCERS * each));
     }
 
     #[test]
@@ -408,23 +412,16 @@ mod mail {
 
     #[test]
     fn sessions_come_and_go_while_others_post() {
-        let mut set = SessionSet::new(SetLimits::default(), START);
-        let stop = AtomicBool::new(false);
+        let set = SessionSet::new(SetLimits::default(), START);
         std::thread::scope(|threads| {
+            // However this ends, the set goes with it, and the threads hear of it.
+            let mut set = set;
             for round in 0..50_u64 {
                 let peer = set.insert(server_session(round as u32)).unwrap();
                 let inbox = set.inbox(peer).unwrap();
-                let stop = &stop;
                 threads.spawn(move || {
                     // Until the session is gone, and not one message longer.
-                    let mut posted = 0_u64;
-                    loop {
-                        match inbox.post(UI, b"hello") {
-                            Ok(()) => posted += 1,
-                            Err(Refused::Closed) => return posted,
-                            Err(refused) => assert_eq!(refused, Refused::Full),
-                        }
-                        assert!(!stop.load(Ordering::Relaxed), "it was never told");
+                    while inbox.post(UI, b"hello") != Err(Refused::Closed) {
                         std::thread::yield_now();
                     }
                 });
@@ -443,6 +440,13 @@ mod mail {
             assert!(sent(&mut set, after(100)).is_empty());
             assert_eq!((set.len(), set.next_timeout()), (0, None));
         });
-        stop.store(true, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn a_set_goes_to_another_thread_and_its_inboxes_to_all() {
+        fn is_send<T: Send>() {}
+        fn is_shared<T: Clone + Send + Sync>() {}
+        is_send::<SessionSet<Ac>>();
+        is_shared::<mainspring_session::set::Inbox>();
     }
 }

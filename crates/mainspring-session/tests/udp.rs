@@ -179,7 +179,12 @@ fn many_clients_talk_to_one_server_and_say_goodbye() {
             .iter()
             .all(|told| matches!(told.last(), Some((ClientEvent::Session(Event::Closed(_)), _))))
     });
-    assert!(peers.iter().all(|&peer| world.server.address(peer).is_none()));
+    for peer in &peers {
+        let mut of_peer = world.heard.iter().filter(|(of, ..)| of == peer);
+        assert!(matches!(of_peer.next(), Some((_, ServerEvent::Opened { .. }, _))), "the first");
+        assert!(of_peer.next_back().is_some_and(|(_, event, _)| is_end(event)), "the last");
+        assert_eq!(world.server.address(*peer), None);
+    }
     assert!(!world.server.close(now, peers[0]));
     let stats = world.server.stats();
     assert_eq!((stats.gate.accepted, stats.gate.bad_cookies), (20, 0));
@@ -299,6 +304,20 @@ fn noise_from_strangers_costs_nothing_and_stops_nobody() {
 }
 
 #[test]
+fn a_client_hears_its_server_and_nobody_else() {
+    let mut world = World::new(server_options(), 1);
+    let peers = world.connect_all();
+    let port = world.clients[0].local_address().unwrap().port();
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for _ in 0..3 {
+        stranger.send_to(&[1; 64], SocketAddr::from(([127, 0, 0, 1], port))).unwrap();
+    }
+    world.run_until("strangers", |world| world.clients[0].strangers() == 3);
+    assert_eq!(world.clients[0].session().unwrap().stats().dropped_in_all(), 0);
+    world.talk(&peers, 5);
+}
+
+#[test]
 fn a_client_that_begins_anew_at_its_address_is_a_new_peer() {
     let mut world = World::new(server_options(), 1);
     let peers = world.connect_all();
@@ -349,7 +368,14 @@ fn other_threads_post_to_peers() {
 }
 
 #[test]
-fn an_address_that_is_none_is_an_error() {
+fn both_ends_go_to_other_threads() {
+    fn is_send<T: Send>() {}
+    is_send::<Server<Ac>>();
+    is_send::<Client<Ac>>();
+}
+
+#[test]
+fn an_address_that_is_taken_is_an_error() {
     let options = ServerOptions { socket: SocketOptions::default(), ..server_options() };
     let taken = Server::<Ac>::bind("127.0.0.1:0", options, Monotonic.now(), make_server).unwrap();
     let address = taken.local_address().unwrap();

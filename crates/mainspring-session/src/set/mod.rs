@@ -29,7 +29,7 @@
 //! # Costs
 //!
 //! Each call is O(1) beside what the session itself does. Deadlines are rounded up to milliseconds: a timeout is handled
-//! never early, and up to a millisecond late. A session at rest takes its own size, about 100 bytes here, and 24 to 36 in
+//! never early, and up to a millisecond late. A session at rest takes its own size, about 130 bytes here, and 24 to 36 in
 //! the wheel.
 
 mod inbox;

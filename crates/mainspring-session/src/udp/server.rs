@@ -122,6 +122,9 @@ pub struct Server<W> {
 impl<W: WireFormat> Server<W> {
     /// Binds a socket. `make` makes the session of each peer that is accepted, from what both ends are told.
     ///
+    /// On a host with several addresses, bind one of them: bound to all, answers leave from the one that the system's
+    /// routes choose, and a client that asked another one does not know it.
+    ///
     /// # Errors
     ///
     /// Of the system: of its sockets, or of its random numbers.
