@@ -26,8 +26,8 @@ use crate::budget::Budget;
 pub struct GateLimits {
     /// A cookie is good for the rest of the window in which it was made, and for the whole next one.
     pub window: Duration,
-    /// Answers a second, at most, over a second's worth saved up: so many to strangers, and as many to those with a cookie,
-    /// so that a flood of Hellos keeps out no one who is half in.
+    /// Answers a second, at most, over a second's worth saved up: so many to strangers, and as many connections accepted or
+    /// refused, so that a flood of Hellos keeps out no one who is half in.
     pub replies_per_second: u32,
 }
 
@@ -138,9 +138,6 @@ impl Gate {
                 if !is_good(window) && !window.checked_sub(1).is_some_and(is_good) {
                     return self.ignore(Ignored::BadCookie);
                 }
-                if !self.proven.take(now, 1) {
-                    return self.ignore(Ignored::TooFast);
-                }
                 self.stats.connects += 1;
                 Answer::Connect { nonce }
             }
@@ -155,8 +152,12 @@ impl Gate {
         }
     }
 
-    /// Makes what the next connection is made of.
-    pub fn accept(&mut self) -> Accept {
+    /// Makes what the next connection is made of; `None` if there have been too many in the last second.
+    pub fn accept(&mut self, now: Instant) -> Option<Accept> {
+        if !self.proven.take(now, 1) {
+            self.ignore(Ignored::TooFast);
+            return None;
+        }
         let id = self.accepted;
         self.accepted = self.accepted.wrapping_add(1);
         self.stats.accepted += 1;
@@ -166,19 +167,24 @@ impl Gate {
         let bits = self.hash(&input);
         let u32_at = |at: usize| u32::from_le_bytes(std::array::from_fn(|k| bits[at + k]));
         let number = u64::from_le_bytes(std::array::from_fn(|k| bits[8 + k]));
-        Accept { id, seeds: [u32_at(0), u32_at(4)], number }
+        Some(Accept { id, seeds: [u32_at(0), u32_at(4)], number })
     }
 
-    /// The datagram that says so; the same for each repetition.
+    /// The datagram that says so; the same for each repetition. How often one peer gets it is his host's to bound.
     #[must_use]
     pub fn welcome(&self, nonce: u64, accept: Accept) -> Datagram {
         Packet { protocol: self.protocol, nonce, kind: Kind::Accept(accept) }.to_datagram()
     }
 
-    /// There is no place; the datagram that says so.
-    pub fn refuse(&mut self, nonce: u64) -> Datagram {
+    /// There is no place; the datagram that says so, or `None` if there have been too many in the last second.
+    pub fn refuse(&mut self, now: Instant, nonce: u64) -> Option<Datagram> {
+        if !self.proven.take(now, 1) {
+            self.ignore(Ignored::TooFast);
+            return None;
+        }
         self.stats.full += 1;
-        Packet { protocol: self.protocol, nonce, kind: Kind::Refuse(Refusal::Full) }.to_datagram()
+        let kind = Kind::Refuse(Refusal::Full);
+        Some(Packet { protocol: self.protocol, nonce, kind }.to_datagram())
     }
 
     /// What it has counted.
@@ -187,7 +193,7 @@ impl Gate {
         &self.stats
     }
 
-    fn ignore(&mut self, reason: Ignored) -> Answer {
+    pub(super) fn ignore(&mut self, reason: Ignored) -> Answer {
         *match reason {
             Ignored::Senseless => &mut self.stats.senseless,
             Ignored::BadCookie => &mut self.stats.bad_cookies,
@@ -335,10 +341,21 @@ mod tests {
     #[test]
     fn each_connection_gets_other_seeds() {
         let mut gate = gate();
-        let (first, second) = (gate.accept(), gate.accept());
+        let (first, second) = (gate.accept(at(0)).unwrap(), gate.accept(at(0)).unwrap());
         assert_eq!((first.id, second.id), (0, 1));
         assert!(first.seeds != second.seeds && first.number != second.number);
-        assert_eq!(Gate::new(SECRET, 1, GateLimits::default(), at(0)).accept(), first);
+        let mut same_secret = Gate::new(SECRET, 1, GateLimits::default(), at(0));
+        assert_eq!(same_secret.accept(at(0)), Some(first));
+    }
+
+    #[test]
+    fn connections_are_accepted_and_refused_at_a_rate() {
+        let limits = GateLimits { replies_per_second: 10, ..GateLimits::default() };
+        let mut gate = Gate::new(SECRET, PROTOCOL, limits, at(0));
+        let accepted = (0..100).filter(|_| gate.accept(at(0)).is_some()).count();
+        assert_eq!((accepted, gate.refuse(at(0), 1)), (10, None));
+        assert_eq!(gate.refuse(at(100), 1), Some(packet(1, Kind::Refuse(Refusal::Full))));
+        assert_eq!((gate.stats().accepted, gate.stats().full, gate.stats().too_fast), (10, 1, 91));
     }
 
     /// What was learned by listening, changed here and there, in any order.
@@ -347,7 +364,7 @@ mod tests {
         let mut gate = gate();
         let mut random = crate::udp::tests::Random(1);
         let cookie = cookie(&mut gate, at(0), address(1), 1);
-        let accept = gate.accept();
+        let accept = gate.accept(at(0)).unwrap();
         let seeds = [
             Kind::Hello,
             Kind::Retry(cookie),

@@ -4,10 +4,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use mainspring::time::Instant;
 
-use super::gate::{Answer, Gate};
+use super::gate::{Answer, Gate, Ignored};
 use super::handshake::{Accept, Datagram, is_handshake};
 use super::server::ServerEvent;
 use crate::set::{PeerId, SessionSet};
@@ -38,6 +39,8 @@ struct Known {
     /// The attempt before this one, from the same address: a late copy of it is not a new one.
     nonce_before: Option<u64>,
     accept: Accept,
+    /// Not sooner is he told so again.
+    again_at: Instant,
 }
 
 impl<W: WireFormat> Reception<W> {
@@ -104,34 +107,40 @@ impl<W: WireFormat> Reception<W> {
 
     /// Somebody has proved his address, for the first time or again.
     fn connect(&mut self, now: Instant, from: SocketAddr, nonce: u64) -> Option<Datagram> {
+        let old = self.find(from);
         let mut nonce_before = None;
-        if let Some(id) = self.find(from)
-            && let Some(known) = self.peers.get(id.index()).and_then(Option::as_ref)
-        {
+        if let Some(known) = old.and_then(|id| self.peers.get_mut(id.index())?.as_mut()) {
             if known.nonce == nonce {
+                if now < known.again_at {
+                    self.gate.ignore(Ignored::TooFast);
+                    return None;
+                }
+                known.again_at = now.saturating_add(AGAIN_AFTER);
                 return Some(self.gate.welcome(nonce, known.accept));
             }
             if known.nonce_before == Some(nonce) {
                 return None;
             }
-            // The client has begun anew, and knows nothing of its old session.
             nonce_before = Some(known.nonce);
-            self.remove(id);
-            self.news.push_back((id, ServerEvent::Session(Event::Closed(Reason::Peer))));
         }
+        let sessions = self.set.limits().sessions;
+        let has_place = self.set.len() - usize::from(old.is_some()) < sessions;
         // An application that reads no news gets no more of them.
-        let has_room = self.set.len() < self.set.limits().sessions;
-        if !has_room || self.news.len() / 2 >= self.set.limits().sessions {
-            return Some(self.gate.refuse(nonce));
+        if !has_place || self.news.len() / 2 >= sessions {
+            return self.gate.refuse(now, nonce);
         }
-        let accept = self.gate.accept();
-        let Ok(id) = self.set.insert((self.make)(&accept, now)) else {
-            return Some(self.gate.refuse(nonce));
-        };
+        let accept = self.gate.accept(now)?;
+        if let Some(old) = old {
+            // The client has begun anew, and knows nothing of its old session.
+            self.remove(old);
+            self.news.push_back((old, ServerEvent::Session(Event::Closed(Reason::Peer))));
+        }
+        let id = self.set.insert((self.make)(&accept, now)).ok()?;
         if self.peers.len() <= id.index() {
             self.peers.resize_with(id.index() + 1, || None);
         }
-        let known = Known { id, address: from, nonce, nonce_before, accept };
+        let again_at = now.saturating_add(AGAIN_AFTER);
+        let known = Known { id, address: from, nonce, nonce_before, accept, again_at };
         if let Some(gone) = self.peers[id.index()].replace(known)
             && self.by_address.get(&gone.address) == Some(&gone.id)
         {
@@ -148,6 +157,9 @@ impl<W: WireFormat> Reception<W> {
         (self.set.len(), self.by_address.len(), peers, self.news.len())
     }
 }
+
+/// Between two answers to a client that has not heard the first. Shorter than a client waits, unless told otherwise.
+const AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 impl<W: WireFormat> fmt::Debug for Reception<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -43,7 +43,16 @@ fn hello(reception: &mut Reception<Ac>, from: SocketAddr, nonce: u64) -> Datagra
 }
 
 fn answer(reception: &mut Reception<Ac>, from: SocketAddr, datagram: &[u8]) -> Option<Kind> {
-    let reply = reception.handle_datagram(NOW, from, datagram)?;
+    answer_at(NOW, reception, from, datagram)
+}
+
+fn answer_at(
+    now: Instant,
+    reception: &mut Reception<Ac>,
+    from: SocketAddr,
+    datagram: &[u8],
+) -> Option<Kind> {
+    let reply = reception.handle_datagram(now, from, datagram)?;
     Some(Packet::from_datagram(&reply).unwrap().kind)
 }
 
@@ -61,7 +70,10 @@ fn nothing_is_kept_before_the_address_is_proven_and_connecting_twice_is_once() {
     assert_eq!(reception.kept(), (0, 0, 0, 0));
     let accept = accepted(&mut reception, address(1), &connect);
     assert_eq!(reception.kept(), (1, 1, 1, 1));
-    assert_eq!(accepted(&mut reception, address(1), &connect), accept);
+    assert_eq!(answer(&mut reception, address(1), &connect), None, "too soon");
+    let later = NOW.saturating_add(Duration::from_millis(50));
+    let again = answer_at(later, &mut reception, address(1), &connect);
+    assert_eq!(again, Some(Kind::Accept(accept)));
     assert_eq!(reception.kept(), (1, 1, 1, 1));
     let (id, event) = reception.poll_event(&mut Vec::new()).unwrap();
     assert_eq!(event, ServerEvent::Opened { address: address(1) });
