@@ -18,7 +18,7 @@ const FLOORS: &[&[&str]] = &[
 
 /// What the other libraries may name of `mainspring`; the program may name everything.
 const NEIGHBOURS: &[(&str, &[&str])] = &[
-    ("crates/mainspring-session/src/", &["time"]),
+    ("crates/mainspring-session/src/", &["time", "wheel"]),
     ("crates/mainspring-pawn/src/", &["time", "cadence", "timers"]),
 ];
 

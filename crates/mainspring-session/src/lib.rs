@@ -16,6 +16,8 @@
 //! | [`ac`] | the first format: the one of Asheron's Call, with acknowledgements, resends on request, checksums by key |
 //! | [`plain`] | the second format, our own: acknowledgements by runs, loss found by time and order, 1200 bytes |
 //! | [`link`] | a network that loses, delays, doubles and damages, seeded, for tests |
+//! | [`set`] | thousands of sessions on one thread, of which only those are visited that have something to do |
+//! | `udp` | (feature `udp`) sockets, a handshake that keeps nothing for strangers, a server and its clients |
 //!
 //! # What is promised
 //!
@@ -41,7 +43,10 @@ pub mod pack;
 pub mod plain;
 pub mod resend;
 mod session;
+pub mod set;
 mod stats;
+#[cfg(feature = "udp")]
+pub mod udp;
 pub mod wire;
 
 pub use event::{Channel, Dropped, Event, Heard, MessageId, Reason, Refused};

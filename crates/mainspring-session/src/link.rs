@@ -40,22 +40,43 @@ pub struct Conditions {
     pub bytes_per_second: u64,
 }
 
-/// One direction of a network.
+/// One direction of a network. Its datagrams may carry an address `A`, which no accident touches.
 #[derive(Debug)]
-pub struct Link {
+pub struct Link<A = ()> {
     conditions: Conditions,
     random: u64,
     /// By arrival, then by order of sending.
-    under_way: BinaryHeap<Reverse<(Instant, u64, Vec<u8>)>>,
+    under_way: BinaryHeap<Reverse<UnderWay<A>>>,
     sent: u64,
     /// When the line is free again.
     free_at: Instant,
 }
 
+/// When it arrives, which of all sent it is, for whom, and what.
+type UnderWay<A> = (Instant, u64, A, Vec<u8>);
+
 impl Link {
     /// A link whose every accident follows from the seed.
     #[must_use]
     pub fn new(conditions: Conditions, seed: u64) -> Self {
+        Self::addressed(conditions, seed)
+    }
+
+    /// Sends a datagram on its way.
+    pub fn send(&mut self, now: Instant, datagram: &[u8]) {
+        self.send_to(now, (), datagram);
+    }
+
+    /// The next datagram that has arrived by `now`.
+    pub fn receive(&mut self, now: Instant) -> Option<Vec<u8>> {
+        self.receive_from(now).map(|((), datagram)| datagram)
+    }
+}
+
+impl<A: Copy + Ord> Link<A> {
+    /// [`new`](Link::new), for datagrams with addresses.
+    #[must_use]
+    pub fn addressed(conditions: Conditions, seed: u64) -> Self {
         Self {
             conditions,
             random: seed,
@@ -70,8 +91,8 @@ impl Link {
         self.conditions = conditions;
     }
 
-    /// Sends a datagram on its way.
-    pub fn send(&mut self, now: Instant, datagram: &[u8]) {
+    /// Sends a datagram with its address on its way.
+    pub fn send_to(&mut self, now: Instant, address: A, datagram: &[u8]) {
         let conditions = self.conditions;
         if self.happens(conditions.loss_percent) {
             return;
@@ -92,16 +113,16 @@ impl Link {
             if self.happens(conditions.reorder_percent) {
                 arrival = arrival.saturating_add(conditions.reorder_delay);
             }
-            self.under_way.push(Reverse((arrival, self.sent, datagram)));
+            self.under_way.push(Reverse((arrival, self.sent, address, datagram)));
             self.sent += 1;
         }
     }
 
-    /// The next datagram that has arrived by `now`.
-    pub fn receive(&mut self, now: Instant) -> Option<Vec<u8>> {
+    /// The next datagram that has arrived by `now`, and its address.
+    pub fn receive_from(&mut self, now: Instant) -> Option<(A, Vec<u8>)> {
         let has_arrived = self.next_arrival()? <= now;
-        let Reverse((_, _, datagram)) = has_arrived.then(|| self.under_way.pop())??;
-        Some(datagram)
+        let Reverse((_, _, address, datagram)) = has_arrived.then(|| self.under_way.pop())??;
+        Some((address, datagram))
     }
 
     /// When the next one arrives.

@@ -319,6 +319,14 @@ impl<W: WireFormat> Session<W> {
         Some(Event::Closed(reason))
     }
 
+    /// Whether [`poll_event`](Self::poll_event) has something to tell. O(1).
+    #[must_use]
+    pub fn has_event(&self) -> bool {
+        self.inbound.unread_messages() > 0
+            || matches!(self.state, State::Closed(_))
+            || self.mark.is_news && self.state != State::Ended
+    }
+
     /// When to call [`handle_timeout`](Self::handle_timeout) and [`poll_transmit`](Self::poll_transmit) again, if nothing
     /// arrives and nothing is enqueued before. May lie in the past: at once. `None` when the session is over.
     ///

@@ -243,6 +243,12 @@ impl Inbound {
         self.unread.bytes()
     }
 
+    /// Messages that the application has not read.
+    #[must_use]
+    pub fn unread_messages(&self) -> usize {
+        self.unread.messages()
+    }
+
     /// Whether nothing that must be delivered waits, and everything has been read.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -45,6 +45,10 @@ impl Unread {
         self.records.is_empty()
     }
 
+    pub(super) fn messages(&self) -> usize {
+        self.records.len()
+    }
+
     pub(super) fn bytes(&self) -> usize {
         self.bytes.len() - self.read
     }

@@ -1,0 +1,171 @@
+//! Who is who: addresses, their sessions, and strangers at the gate. Without a socket, so that it can be tested in virtual
+//! time.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use mainspring::time::Instant;
+
+use super::gate::{Answer, Gate, Ignored};
+use super::handshake::{Accept, Datagram, is_handshake};
+use super::server::ServerEvent;
+use crate::set::{PeerId, SessionSet};
+use crate::{Event, Reason, Session, WireFormat};
+
+/// Makes the session of a peer that was accepted.
+pub(super) type Make<W> = Box<dyn FnMut(&Accept, Instant) -> Session<W> + Send>;
+
+/// The sessions of a server, found by the addresses of their peers.
+pub(super) struct Reception<W> {
+    pub(super) set: SessionSet<W>,
+    pub(super) gate: Gate,
+    make: Make<W>,
+    by_address: HashMap<SocketAddr, PeerId>,
+    /// By the peers' indices.
+    peers: Vec<Option<Known>>,
+    /// What happened to peers as such.
+    news: VecDeque<(PeerId, ServerEvent)>,
+    /// Datagrams from addresses that are nobody's.
+    pub(super) strangers: u64,
+}
+
+/// Somebody who was accepted.
+struct Known {
+    id: PeerId,
+    address: SocketAddr,
+    nonce: u64,
+    /// The attempt before this one, from the same address: a late copy of it is not a new one.
+    nonce_before: Option<u64>,
+    accept: Accept,
+    /// Not sooner is he told so again.
+    again_at: Instant,
+}
+
+impl<W: WireFormat> Reception<W> {
+    pub(super) fn new(set: SessionSet<W>, gate: Gate, make: Make<W>) -> Self {
+        let (by_address, peers, news) = (HashMap::new(), Vec::new(), VecDeque::new());
+        Self { set, gate, make, by_address, peers, news, strangers: 0 }
+    }
+
+    /// Takes a datagram to whom it belongs; the answer to one of the handshake.
+    pub(super) fn handle_datagram(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        datagram: &[u8],
+    ) -> Option<Datagram> {
+        if is_handshake(datagram) {
+            return match self.gate.handle(now, from, datagram) {
+                Answer::Reply(reply) => Some(reply),
+                Answer::Connect { nonce } => self.connect(now, from, nonce),
+                Answer::Silence(_) => None,
+            };
+        }
+        match self.find(from) {
+            // The set or the session has counted what it did not take.
+            Some(id) => drop(self.set.handle_datagram(now, id, datagram)),
+            None => self.strangers += 1,
+        }
+        None
+    }
+
+    /// What happened next, and to whom.
+    pub(super) fn poll_event(&mut self, body: &mut Vec<u8>) -> Option<(PeerId, ServerEvent)> {
+        if let Some(news) = self.news.pop_front() {
+            return Some(news);
+        }
+        let (id, event) = self.set.poll_event(body)?;
+        if matches!(event, Event::Closed(_)) {
+            self.remove(id);
+        }
+        Some((id, ServerEvent::Session(event)))
+    }
+
+    /// Forgets a peer, and hands out what was its session.
+    pub(super) fn remove(&mut self, id: PeerId) -> Option<Session<W>> {
+        if let Some(known) = self.peers.get_mut(id.index())
+            && let Some(known) = known.take_if(|known| known.id == id)
+        {
+            self.by_address.remove(&known.address);
+        }
+        self.set.remove(id)
+    }
+
+    /// The address of a peer.
+    pub(super) fn address(&self, id: PeerId) -> Option<SocketAddr> {
+        let known = self.peers.get(id.index())?.as_ref()?;
+        (known.id == id).then_some(known.address)
+    }
+
+    /// Whose address it is; nobody's, if the session was taken out of the set by itself.
+    fn find(&self, address: SocketAddr) -> Option<PeerId> {
+        let id = *self.by_address.get(&address)?;
+        self.set.session(id).map(|_| id)
+    }
+
+    /// Somebody has proved his address, for the first time or again.
+    fn connect(&mut self, now: Instant, from: SocketAddr, nonce: u64) -> Option<Datagram> {
+        let old = self.find(from);
+        let mut nonce_before = None;
+        if let Some(known) = old.and_then(|id| self.peers.get_mut(id.index())?.as_mut()) {
+            if known.nonce == nonce {
+                if now < known.again_at {
+                    self.gate.ignore(Ignored::TooFast);
+                    return None;
+                }
+                known.again_at = now.saturating_add(AGAIN_AFTER);
+                return Some(self.gate.welcome(nonce, known.accept));
+            }
+            if known.nonce_before == Some(nonce) {
+                return None;
+            }
+            nonce_before = Some(known.nonce);
+        }
+        let sessions = self.set.limits().sessions;
+        let has_place = self.set.len() - usize::from(old.is_some()) < sessions;
+        // An application that reads no news gets no more of them.
+        if !has_place || self.news.len() / 2 >= sessions {
+            return self.gate.refuse(now, nonce);
+        }
+        let accept = self.gate.accept(now)?;
+        if let Some(old) = old {
+            // The client has begun anew, and knows nothing of its old session.
+            self.remove(old);
+            self.news.push_back((old, ServerEvent::Session(Event::Closed(Reason::Peer))));
+        }
+        let id = self.set.insert((self.make)(&accept, now)).ok()?;
+        if self.peers.len() <= id.index() {
+            self.peers.resize_with(id.index() + 1, || None);
+        }
+        let again_at = now.saturating_add(AGAIN_AFTER);
+        let known = Known { id, address: from, nonce, nonce_before, accept, again_at };
+        if let Some(gone) = self.peers[id.index()].replace(known)
+            && self.by_address.get(&gone.address) == Some(&gone.id)
+        {
+            self.by_address.remove(&gone.address);
+        }
+        self.by_address.insert(from, id);
+        self.news.push_back((id, ServerEvent::Opened { address: from }));
+        Some(self.gate.welcome(nonce, accept))
+    }
+
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> (usize, usize, usize, usize) {
+        let peers = self.peers.iter().flatten().count();
+        (self.set.len(), self.by_address.len(), peers, self.news.len())
+    }
+}
+
+/// Between two answers to a client that has not heard the first. Shorter than a client waits, unless told otherwise.
+const AGAIN_AFTER: Duration = Duration::from_millis(50);
+
+impl<W: WireFormat> fmt::Debug for Reception<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reception")
+            .field("set", &self.set)
+            .field("gate", &self.gate)
+            .finish_non_exhaustive()
+    }
+}
