@@ -201,6 +201,11 @@ impl Bench {
         let read = cached.clone();
         readings.push(Reading::clock("cached", 1.0, move || read.now(), Instant::as_nanos));
         readings.extend(rivals());
+        #[cfg(feature = "compare")]
+        readings.push(Reading::clock("minstant now", 1.0, minstant::Instant::now, {
+            let start = minstant::Instant::now();
+            move |now| saturating_ns(now.saturating_duration_since(start))
+        }));
         Self { readings, cached }
     }
 }

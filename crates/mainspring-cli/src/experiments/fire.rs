@@ -12,6 +12,9 @@
 //! rest counts. A disturbance by the machine is in there too: it is the median of three whole runs, never the best of
 //! several takes of the same step.
 
+#[cfg(feature = "compare")]
+mod rivals;
+
 use std::num::NonZeroU64;
 use std::time::Duration;
 
@@ -23,6 +26,7 @@ use super::{Context, Experiment, grid};
 use crate::engines::{Candidate, Engine, with_engine};
 use crate::memory;
 use crate::os::NoHugePages;
+use crate::report::noise::{Figure, Spreads, Verdict, rounds_note, spreads};
 use crate::report::stats::median;
 use crate::report::table::{Block, Table};
 use crate::stopwatch::CpuStopwatch;
@@ -49,12 +53,16 @@ pub(crate) struct Plan {
     pub(crate) spans: u32,
     /// Ask the system for huge pages.
     pub(crate) huge_pages: bool,
+    /// Rivals of other libraries as well, on the real clock.
+    pub(crate) compare: bool,
 }
 
 /// The result of one configuration.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
-    pub(crate) engine: Engine,
+    pub(crate) engine: &'static str,
+    /// Virtual, or real: its own.
+    pub(crate) clock: &'static str,
     pub(crate) timers: u32,
     pub(crate) span_ms: u32,
     pub(crate) resolution_ns: u64,
@@ -62,7 +70,13 @@ pub(crate) struct Row {
     pub(crate) huge_pages: bool,
     pub(crate) ns_start: f64,
     pub(crate) ns_expire: f64,
-    pub(crate) advance_us_max: f64,
+    pub(crate) ns_per_timer: f64,
+    /// Of those whose time can be driven.
+    pub(crate) advance_us_max: Option<f64>,
+    pub(crate) valid: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
+    pub(crate) spread: Spreads,
 }
 
 impl Experiment for Plan {
@@ -91,7 +105,16 @@ impl Experiment for Plan {
             timers_per_turn: 1_000_000,
             spans: 4,
             huge_pages: true,
+            compare: false,
         }
+    }
+
+    fn set_rounds(&mut self, rounds: u32) {
+        self.turns = rounds;
+    }
+
+    fn compare(&mut self) {
+        self.compare = true;
     }
 
     fn estimate(&self) -> Duration {
@@ -107,7 +130,11 @@ impl Experiment for Plan {
             })
             .sum();
         let times = self.engines.len() * self.resolutions_ns.len();
-        Duration::from_nanos(per_engine.saturating_mul(times as u64))
+        let driven = Duration::from_nanos(per_engine.saturating_mul(times as u64));
+        // Nine of them, each for the second that passes and about as long for its work.
+        let rivals =
+            if self.compare { Duration::from_secs(20) * self.turns } else { Duration::ZERO };
+        driven + rivals
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Vec<Row>> {
@@ -120,6 +147,10 @@ impl Experiment for Plan {
         let mut rows = Vec::new();
         for (resolution_ns, load) in configurations {
             rows.extend(self.measure(resolution_ns, load, context)?);
+            #[cfg(feature = "compare")]
+            if self.compare && resolution_ns.get() == STEP_NS {
+                rows.extend(rivals::rows(load, self.turns, context));
+            }
         }
         context.progress.end();
         Ok(rows)
@@ -127,14 +158,18 @@ impl Experiment for Plan {
 
     fn show(&self, rows: &[Row]) -> Vec<Block> {
         let mut blocks: Vec<Block> = grid(&self.resolutions_ns, &self.loads)
-            .map(|(resolution_ns, load)| table(resolution_ns.get(), load, rows).into())
+            .flat_map(|(resolution_ns, load)| {
+                let tables =
+                    ["virtual", "real"].map(|clock| table(resolution_ns.get(), load, clock, rows));
+                tables.into_iter().flatten().map(Block::from)
+            })
             .collect();
         let granted = rows.iter().any(|row| row.huge_pages);
         blocks.push(Block::Text(format!(
-            "CPU of the thread, medians of {} turns. The longest advance is that of a 1 ms step without the timers it \
+            "CPU of the thread. {} The longest advance is that of a 1 ms step without the timers it \
              fired (each taken off at their\nmedian cost), while all timers are started again as they fire: the median of \
              {RUNS} runs, disturbances by the machine included. Huge pages: {}.",
-            self.turns,
+            rounds_note(rows.iter().flat_map(|row| row.spread.values())),
             if granted { "granted" } else { "none" }
         )));
         blocks
@@ -174,14 +209,19 @@ impl Plan {
             }
         }
         let rows = self.engines.iter().zip(&results).map(|(&engine, samples)| Row {
-            engine,
+            engine: engine.name(),
+            clock: "virtual",
             timers: load.timers,
             span_ms: load.span_ms,
             resolution_ns: resolution_ns.get(),
             huge_pages: samples.huge_pages,
             ns_start: median(&samples.ns_start),
             ns_expire: median(&samples.ns_expire),
-            advance_us_max: median(&samples.advance_us_max),
+            ns_per_timer: median(&samples.both()),
+            advance_us_max: Some(median(&samples.advance_us_max)),
+            valid: true,
+            reason: None,
+            spread: spreads([("ns_per_timer", &samples.both()[..])]),
         });
         Ok(rows.collect())
     }
@@ -194,6 +234,12 @@ struct Samples {
     ns_expire: Vec<f64>,
     advance_us_max: Vec<f64>,
     huge_pages: bool,
+}
+
+impl Samples {
+    fn both(&self) -> Vec<f64> {
+        self.ns_start.iter().zip(&self.ns_expire).map(|(start, expire)| start + expire).collect()
+    }
 }
 
 /// One turn of one engine, per timer.
@@ -385,8 +431,12 @@ fn delays(from_ns: u64, load: Load, resolution: Resolution) -> Uniform {
     Uniform::ticks(from_ns, load.span_ns().saturating_sub(resolution_ns), resolution_ns)
 }
 
-fn table(resolution_ns: u64, load: Load, rows: &[Row]) -> Table {
-    let way = if load.sparse() { "from one wake-up to the next" } else { "in 1 ms steps" };
+fn table(resolution_ns: u64, load: Load, clock: &str, rows: &[Row]) -> Option<Table> {
+    let way = match (clock, load.sparse()) {
+        ("real", _) => "each on its own clock, CPU of the process",
+        (_, true) => "from one wake-up to the next",
+        (_, false) => "in 1 ms steps",
+    };
     let mut table = Table::new(format!(
         "{} timers within {} ms, {way}, {} ticks",
         super::grouped(u64::from(load.timers)),
@@ -397,26 +447,39 @@ fn table(resolution_ns: u64, load: Load, rows: &[Row]) -> Table {
     .numbers("start ns")
     .numbers("expire ns")
     .numbers("both ns")
-    .numbers("")
+    .numbers("+-")
+    .words("beside the first")
     .numbers("longest advance us");
     let chosen: Vec<&Row> = rows
         .iter()
         .filter(|row| (row.timers, row.span_ms) == (load.timers, load.span_ms))
-        .filter(|row| row.resolution_ns == resolution_ns)
+        .filter(|row| row.resolution_ns == resolution_ns && row.clock == clock)
         .collect();
-    let both = |row: &Row| row.ns_start + row.ns_expire;
-    let base = chosen.first().map_or(f64::NAN, |row| both(row));
-    for row in chosen {
+    let base = chosen.first()?.figure();
+    for (nth, row) in chosen.into_iter().enumerate() {
+        let spread = row.figure().spread.map(|spread| format!("{:.0} %", spread.percent()));
+        let beside = match &row.reason {
+            Some(reason) => format!("invalid: {reason}"),
+            None if nth == 0 => String::new(),
+            None => Verdict::between(base, row.figure()).to_string(),
+        };
         table.row([
-            row.engine.name().to_owned(),
+            row.engine.to_owned(),
             format!("{:.1}", row.ns_start),
             format!("{:.1}", row.ns_expire),
-            format!("{:.1}", both(row)),
-            format!("x{:.2}", both(row) / base),
-            format!("{:.0}", row.advance_us_max),
+            format!("{:.1}", row.ns_per_timer),
+            spread.unwrap_or_default(),
+            beside,
+            row.advance_us_max.map_or(String::new(), |us| format!("{us:.0}")),
         ]);
     }
-    table
+    Some(table)
+}
+
+impl Row {
+    fn figure(&self) -> Figure {
+        Figure { median: self.ns_per_timer, spread: self.spread.get("ns_per_timer").copied() }
+    }
 }
 
 /// Whole runs of the longest advance.
@@ -447,7 +510,7 @@ mod tests {
         let rows = plan.run(&context).unwrap();
         assert_eq!(rows.len(), 3 * 2 * 4);
         for row in &rows {
-            assert!(row.ns_start >= 0.0 && row.ns_expire >= 0.0 && row.advance_us_max >= 0.0);
+            assert!(row.ns_start >= 0.0 && row.ns_expire >= 0.0 && row.advance_us_max >= Some(0.0));
         }
         assert_eq!(plan.show(&rows).len(), 3 * 2 + 1);
     }
@@ -483,18 +546,23 @@ mod tests {
     #[test]
     fn a_row_has_the_keys_of_the_document() {
         let row = Row {
-            engine: Engine::Btree,
+            engine: "btree",
+            clock: "virtual",
             timers: 9,
             span_ms: 8,
             resolution_ns: 65_536,
             huge_pages: false,
             ns_start: 1.5,
             ns_expire: 2.5,
-            advance_us_max: 3.5,
+            ns_per_timer: 4.0,
+            advance_us_max: Some(3.5),
+            valid: true,
+            reason: None,
+            spread: Spreads::new(),
         };
         assert_eq!(
             serde_json::to_string(&row).unwrap(),
-            r#"{"engine":"btree","timers":9,"span_ms":8,"resolution_ns":65536,"huge_pages":false,"ns_start":1.5,"ns_expire":2.5,"advance_us_max":3.5}"#
+            r#"{"engine":"btree","clock":"virtual","timers":9,"span_ms":8,"resolution_ns":65536,"huge_pages":false,"ns_start":1.5,"ns_expire":2.5,"ns_per_timer":4.0,"advance_us_max":3.5,"valid":true,"spread":{}}"#
         );
     }
 }
