@@ -31,6 +31,11 @@ const OWNERS_OF_TIME: &[(&str, &str)] = &[
         "crates/mainspring-cli/src/engines/rivals/tokio.rs",
         "a rival that wants the time from its caller",
     ),
+    (
+        "crates/mainspring-cli/src/packers/rivals/quinn.rs",
+        "a rival that wants the time from its caller",
+    ),
+    ("crates/mainspring-cli/src/experiments/clocks.rs", "other libraries' clocks, to be measured"),
 ];
 
 /// Where unsafe code may be: a file, or a directory with a slash behind it; and why.

@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::{Context, Experiment, grid, grouped};
 use crate::os::allocated_and_freed;
 use crate::packers::{Method, Way};
+use crate::report::noise::{Figure, Spreads, Verdict, spreads};
 use crate::report::plot::{Axis, Line, Picture, Plot};
 use crate::report::stats::{Moments, median};
 use crate::report::table::{Block, Table};
@@ -29,6 +30,10 @@ pub(crate) struct Plan {
     pub(crate) messages: Vec<u32>,
     /// Spent on each way and row, about.
     pub(crate) budget: Duration,
+    /// At least so many rounds of each.
+    pub(crate) rounds: u32,
+    /// Rivals of other libraries as well.
+    pub(crate) compare: bool,
 }
 
 /// Which rule packs a group.
@@ -63,6 +68,11 @@ pub(crate) struct Row {
     pub(crate) stddev_ns: f64,
     pub(crate) median_ns: f64,
     pub(crate) allocated_bytes: u64,
+    /// Whether all messages arrived, where there is somebody to receive them.
+    pub(crate) valid: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
+    pub(crate) spread: Spreads,
 }
 
 impl Experiment for Plan {
@@ -81,19 +91,31 @@ impl Experiment for Plan {
                 Method::RemovalList,
                 Method::Tombstones,
                 Method::Mainspring,
+                Method::MainspringPlain,
                 Method::CopyHash,
             ],
             groups: vec![GroupKind::Ui, GroupKind::Smartbox],
             sizes: vec![Sizes::Equal, Sizes::Mixed, Sizes::Adversarial],
             messages: vec![1, 10, 100, 1000, 10_000],
             budget: Duration::from_millis(500),
+            rounds: 7,
+            compare: false,
         }
+    }
+
+    fn set_rounds(&mut self, rounds: u32) {
+        self.rounds = rounds.max(2);
+    }
+
+    fn compare(&mut self) {
+        self.compare = true;
     }
 
     fn estimate(&self) -> Duration {
         // Preparing the bundles and the slowest rows take about as long as the measuring.
-        let rows = self.rows() * u32::try_from(self.methods.len()).unwrap_or(u32::MAX);
-        self.budget * rows * 2
+        let methods = u32::try_from(self.methods.len()).unwrap_or(u32::MAX);
+        let rivals = if self.compare { 6 } else { 0 };
+        self.budget * self.rows() * (methods + rivals) * 2
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Vec<Row>> {
@@ -117,14 +139,13 @@ impl Experiment for Plan {
             title: format!("{}: messages of {}", group.title(), sizes.title()),
             x: axis("messages in a bundle"),
             y: axis("ns a message"),
-            lines: self
-                .methods
-                .iter()
-                .map(|method| Line {
-                    name: method.name().to_owned(),
+            lines: names(rows)
+                .into_iter()
+                .map(|name| Line {
+                    name: name.to_owned(),
                     points: rows
                         .iter()
-                        .filter(|row| row.method == method.name())
+                        .filter(|row| row.method == name && row.valid)
                         .filter(|row| row.sizes == sizes.name() && row.group == group.name())
                         .map(|row| {
                             let messages = f64::from(row.messages);
@@ -151,12 +172,25 @@ impl Experiment for Plan {
                     .numbers("Median")
                     .numbers("Allocated")
                     .numbers("ns/message")
-                    .numbers("ratio");
+                    .numbers("ratio")
+                    .words("mainspring beside it");
                 let rows = rows
                     .iter()
                     .filter(|row| row.group == group.name() && row.sizes == sizes.name());
                 let rows: Vec<&Row> = rows.collect();
                 for row in &rows {
+                    let at = |name: &str| {
+                        rows.iter()
+                            .find(|other| other.messages == row.messages && other.method == name)
+                    };
+                    let ours = at(Method::Mainspring.name()).map(|ours| ours.figure());
+                    let beside = match (&row.reason, ours) {
+                        (Some(reason), _) => format!("invalid: {reason}"),
+                        (None, Some(ours)) if row.method != Method::Mainspring.name() => {
+                            Verdict::between(ours, row.figure()).to_string()
+                        }
+                        _ => String::new(),
+                    };
                     let base = rows
                         .iter()
                         .find(|base| base.messages == row.messages)
@@ -171,6 +205,7 @@ impl Experiment for Plan {
                         format!("{} B", grouped(row.allocated_bytes)),
                         format!("{:.1}", row.median_ns / f64::from(row.messages)),
                         format!("{:.3}", row.median_ns / base),
+                        beside,
                     ]);
                 }
                 blocks.push(table.into());
@@ -179,9 +214,16 @@ impl Experiment for Plan {
         if let Some(Block::Table(last)) = blocks.last_mut() {
             last.note("One bundle of N messages for one client, complete datagrams, checksum and copy for resending included.");
             last.note("Error is half of the 99.9 % confidence interval; ratio is to the first method, of medians. copy-hash is");
-            last.note("no packing at all: the same bytes copied and summed once. All that pack made the same datagrams.");
+            last.note("no packing at all: the same bytes copied and summed once. The first three made the same datagrams.");
+            last.note("The last column: how many times mainspring's time the method took. mainspring-plain is its other format.");
         }
         blocks
+    }
+}
+
+impl Row {
+    fn figure(&self) -> Figure {
+        Figure { median: self.median_ns, spread: self.spread.get("median_ns").copied() }
     }
 }
 
@@ -202,17 +244,22 @@ impl Plan {
         self.compare(group, sizes, &sizes.bodies(count, seed))?;
         // As many bundles at a time as make the reading of the clock small beside them.
         let peers = (64 / count as usize).clamp(1, 16);
-        let mut ways: Vec<(Method, Box<dyn Way>, Samples)> = self
+        let mut ways: Vec<(&'static str, Box<dyn Way>, Samples)> = self
             .methods
             .iter()
-            .map(|&method| (method, method.make(peers), Samples::default()))
+            .map(|&method| (method.name(), method.make(peers), Samples::default()))
             .collect();
+        #[cfg(feature = "compare")]
+        if self.compare {
+            let rivals = crate::packers::rivals::all(peers).into_iter();
+            ways.extend(rivals.map(|(name, way)| (name, way, Samples::default())));
+        }
         for round in 0_u64.. {
             let mut is_done = true;
             // Other sizes each time: a processor would learn a thousand of them by heart, which no server's have.
             let bodies = sizes.bodies(count, seed.wrapping_add(round));
             for (_, way, samples) in &mut ways {
-                let is_short = samples.ns.len() < LEAST_ROUNDS;
+                let is_short = samples.ns.len() < self.rounds as usize;
                 if is_short || samples.spent < self.budget && samples.ns.len() < MOST_ROUNDS {
                     is_done = false;
                     samples.take(way.as_mut(), group.channel(), &bodies, peers, round == 0);
@@ -222,10 +269,11 @@ impl Plan {
                 break;
             }
         }
-        for (method, _, samples) in ways {
+        for (method, way, samples) in ways {
+            let reason = way.failed();
             let moments = Moments::of(&samples.ns).expect("at least two rounds");
             rows.push(Row {
-                method: method.name(),
+                method,
                 group: group.name(),
                 sizes: sizes.name(),
                 messages: count,
@@ -234,6 +282,9 @@ impl Plan {
                 stddev_ns: moments.stddev,
                 median_ns: median(&samples.ns),
                 allocated_bytes: samples.allocated,
+                valid: reason.is_none(),
+                reason,
+                spread: spreads([("median_ns", &samples.ns[..])]),
             });
         }
         Ok(())
@@ -263,6 +314,17 @@ impl Plan {
     }
 }
 
+/// Who is among the rows, in their order.
+fn names(rows: &[Row]) -> Vec<&'static str> {
+    let mut names: Vec<&'static str> = Vec::new();
+    for row in rows {
+        if !names.contains(&row.method) {
+            names.push(row.method);
+        }
+    }
+    names
+}
+
 /// What one way took, round by round.
 #[derive(Default)]
 struct Samples {
@@ -289,6 +351,7 @@ impl Samples {
             std::hint::black_box(datagram);
         });
         let elapsed = watch.elapsed();
+        let elapsed = elapsed.saturating_sub(way.take_aside());
         self.allocated = (allocated_and_freed().0 - before) / peers as u64;
         way.settle();
         self.spent += elapsed;
@@ -365,7 +428,6 @@ fn time(ns: f64) -> String {
     }
 }
 
-const LEAST_ROUNDS: usize = 7;
 const MOST_ROUNDS: usize = 2_000;
 
 #[cfg(test)]
@@ -377,7 +439,7 @@ mod tests {
     fn a_tiny_run_has_all_rows() {
         let plan = Plan { messages: vec![1, 30], budget: Duration::from_millis(1), ..Plan::full() };
         let rows = plan.run(&Context { seed: 1, progress: &Progress::new(true) }).unwrap();
-        assert_eq!(rows.len(), 3 * 2 * 2 * 4);
+        assert_eq!(rows.len(), 3 * 2 * 2 * 5);
         assert!(rows.iter().all(|row| row.median_ns > 0.0 && row.error_ns.is_finite()));
     }
 

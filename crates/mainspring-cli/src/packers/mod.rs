@@ -6,10 +6,15 @@
 
 mod copy_hash;
 mod old;
+mod plain;
 mod removal_list;
+#[cfg(feature = "compare")]
+pub(crate) mod rivals;
 mod session;
 mod tombstones;
 mod wire;
+
+use std::time::Duration;
 
 use clap::ValueEnum;
 use mainspring_session::Channel;
@@ -27,6 +32,16 @@ pub(crate) trait Way {
 
     /// All that was packed was acknowledged.
     fn settle(&mut self);
+
+    /// Of the time since the last question, what was not packing.
+    fn take_aside(&mut self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Why its numbers are worth nothing, if they are not.
+    fn failed(&self) -> Option<String> {
+        None
+    }
 }
 
 /// The ways, in the order of the tables.
@@ -38,6 +53,8 @@ pub(crate) enum Method {
     Tombstones,
     /// The session of mainspring
     Mainspring,
+    /// The same with its own format: other datagrams, each of up to 1200 bytes
+    MainspringPlain,
     /// No packing: the same bytes copied and summed once, what nobody can beat
     CopyHash,
 }
@@ -48,13 +65,14 @@ impl Method {
             Self::RemovalList => "removal-list",
             Self::Tombstones => "tombstones",
             Self::Mainspring => "mainspring",
+            Self::MainspringPlain => "mainspring-plain",
             Self::CopyHash => "copy-hash",
         }
     }
 
     /// Whether its datagrams are to be those of the others.
     pub(crate) fn packs(self) -> bool {
-        self != Self::CopyHash
+        !matches!(self, Self::CopyHash | Self::MainspringPlain)
     }
 
     pub(crate) fn make(self, peers: usize) -> Box<dyn Way> {
@@ -62,6 +80,7 @@ impl Method {
             Self::RemovalList => Box::new(old::Peers::<removal_list::RemovalList>::new(peers)),
             Self::Tombstones => Box::new(old::Peers::<tombstones::Tombstones>::new(peers)),
             Self::Mainspring => Box::new(session::Peers::new(peers)),
+            Self::MainspringPlain => Box::new(plain::Peers::new(peers)),
             Self::CopyHash => Box::new(copy_hash::Peers::new(peers)),
         }
     }
