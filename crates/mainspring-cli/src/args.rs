@@ -29,6 +29,7 @@ Start with `mainspring bench`: every experiment, briefly, in under three minutes
 pub(crate) enum Command {
     Bench(Bench),
     Clock(Clock),
+    Arena(crate::commands::arena::args::Arena),
     Pawn(Pawn),
     Cron(crate::commands::cron::args::Cron),
 }

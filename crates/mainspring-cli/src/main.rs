@@ -40,6 +40,7 @@ fn run(options: Options) -> Result<(), Failure> {
         Options::Compare(compare) => commands::compare::run(&compare),
         Options::Clock(clock) => commands::clock::run(&clock),
         Options::Pawn(pawn) => commands::pawn::run(&pawn),
+        Options::Arena(arena) => commands::arena::run(&arena),
         Options::Cron(cron) => commands::cron::run(&cron),
     }
 }

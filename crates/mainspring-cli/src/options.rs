@@ -21,6 +21,7 @@ pub(crate) enum Options {
     Bench(Bench),
     Compare(Compare),
     Clock(Clock),
+    Arena(Box<crate::commands::arena::options::Arena>),
     Pawn(Pawn),
     Cron(Box<crate::commands::cron::options::Cron>),
 }
@@ -103,6 +104,9 @@ impl Options {
                 Ok(Self::Clock(Clock { span, output: output(clock.output) }))
             }
             args::Command::Pawn(pawn) => pawn_options(pawn.command).map(Self::Pawn),
+            args::Command::Arena(arena) => {
+                crate::commands::arena::options::decide(arena).map(Box::new).map(Self::Arena)
+            }
             args::Command::Cron(cron) => {
                 crate::commands::cron::options::decide(cron).map(Box::new).map(Self::Cron)
             }
