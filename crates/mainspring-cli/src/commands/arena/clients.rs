@@ -31,6 +31,8 @@ struct One<W> {
     is_open: bool,
     next: u32,
     received: Received,
+    /// While draining there was a moment in which nothing was outstanding.
+    is_drained: bool,
 }
 
 /// A client answers with short messages.
@@ -52,7 +54,14 @@ pub(super) fn run<W: WireFormat + 'static>(
     for (nth, role) in roles.enumerate() {
         let client = connect(arena, address, make, nth as u64)
             .with_context(|| format!("client {nth} of {}", arena.peers()))?;
-        clients.push(One { client, role, is_open: false, next: 0, received: Received::default() });
+        clients.push(One {
+            client,
+            role,
+            is_open: false,
+            next: 0,
+            received: Received::default(),
+            is_drained: false,
+        });
     }
     let mut failed = None;
     TickLoop::per_second(server::client_rate(arena)).spin(false).run(&Monotonic, |tick| {
@@ -64,9 +73,11 @@ pub(super) fn run<W: WireFormat + 'static>(
             }
         }
         if phase == Phase::Draining {
-            let mut regular = clients.iter().filter(|one| one.role == Role::Regular);
-            let is_drained =
-                regular.all(|one| one.client.session().is_none_or(|session| session.is_settled()));
+            let mut is_drained = true;
+            for one in clients.iter_mut().filter(|one| one.role == Role::Regular) {
+                one.is_drained |= one.client.session().is_none_or(Session::is_settled);
+                is_drained &= one.is_drained;
+            }
             shared.up_drained.store(is_drained, Ordering::Release);
         }
         if phase == Phase::Over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
