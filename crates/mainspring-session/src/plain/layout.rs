@@ -123,7 +123,19 @@ impl<'a> Reader<'a> {
     }
 
     /// Five bytes at most, and no more than 32 bits.
+    #[inline]
     fn varint(&mut self) -> Result<u32, Dropped> {
+        // Most of them are one byte long.
+        match self.0.split_first() {
+            Some((&byte, rest)) if byte < 0x80 => {
+                self.0 = rest;
+                Ok(byte.into())
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Result<u32, Dropped> {
         let mut number = 0_u32;
         for shift in [0, 7, 14, 21, 28] {
             let byte = self.byte()?;
@@ -195,6 +207,29 @@ impl Ack {
     }
 }
 
+/// What stands before a message's data, put together before it is copied.
+struct Head {
+    bytes: [u8; OVERHEAD],
+    length: usize,
+}
+
+impl Head {
+    #[inline]
+    fn byte(&mut self, byte: u8) {
+        self.bytes[self.length] = byte;
+        self.length += 1;
+    }
+
+    #[inline]
+    fn varint(&mut self, mut number: u32) {
+        while number >= 0x80 {
+            self.byte(number.to_le_bytes()[0] | 0x80);
+            number >>= 7;
+        }
+        self.byte(number.to_le_bytes()[0]);
+    }
+}
+
 /// A message, or a part of one, within a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Frame<'a> {
@@ -208,24 +243,26 @@ pub(super) struct Frame<'a> {
 
 impl<'a> Frame<'a> {
     /// Appends it; how many bytes that took.
+    #[inline]
     pub(super) fn put(&self, buffer: &mut Vec<u8>) -> u16 {
-        let start = buffer.len();
         let keyed = if self.key > 0 { piece::KEYED } else { 0 };
         let part = if self.count > 1 { piece::PART } else { 0 };
-        buffer.push(self.channel | keyed | part);
+        let mut head = Head { bytes: [0; OVERHEAD], length: 0 };
+        head.byte(self.channel | keyed | part);
         if self.key > 0 {
-            put_varint(buffer, self.key.into());
+            head.varint(self.key.into());
         }
-        put_varint(buffer, self.number);
+        head.varint(self.number);
         if self.count > 1 {
-            put_varint(buffer, self.index.into());
-            put_varint(buffer, self.count.into());
+            head.varint(self.index.into());
+            head.varint(self.count.into());
         }
         #[allow(clippy::cast_possible_truncation, reason = "a piece, below the datagram's length")]
-        put_varint(buffer, self.data.len() as u32);
+        head.varint(self.data.len() as u32);
+        buffer.extend_from_slice(&head.bytes[..head.length]);
         buffer.extend_from_slice(self.data);
         #[allow(clippy::cast_possible_truncation, reason = "a piece, below the datagram's length")]
-        let used = (buffer.len() - start) as u16;
+        let used = (head.length + self.data.len()) as u16;
         used
     }
 

@@ -78,6 +78,9 @@ struct Begun {
     socket: SocketStats,
 }
 
+/// Clients whose messages are sent together.
+const FLUSHED_AT_ONCE: u32 = 32;
+
 /// How long connecting may take, and draining.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -131,7 +134,7 @@ impl<W: WireFormat> Game<'_, W> {
         while pass.next().is_some() {}
         let phase = self.shared.phase();
         if phase == Phase::Measuring {
-            self.speak();
+            self.speak(now);
         }
         self.server.flush(now);
         self.go_on(phase, now)
@@ -165,10 +168,13 @@ impl<W: WireFormat> Game<'_, W> {
         }
     }
 
-    /// Every client gets its messages, by turns on the two channels.
-    fn speak(&mut self) {
+    /// Every client gets its messages, by turns on the two channels. What was accepted leaves soon, while it is in the cache.
+    fn speak(&mut self, now: Instant) {
         let Self { server, peers, body, protocol, account, arena, .. } = self;
-        for peer in peers.iter_mut().flatten() {
+        for (count, peer) in (1..).zip(peers.iter_mut().flatten()) {
+            if count % FLUSHED_AT_ONCE == 0 {
+                server.flush(now);
+            }
             for nth in 0..arena.messages {
                 let nth = (nth % 2) as usize;
                 put_number(body, peer.next[nth]);
