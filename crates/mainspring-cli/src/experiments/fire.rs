@@ -82,13 +82,13 @@ pub(crate) struct Row {
 impl Experiment for Plan {
     const NAME: &'static str = "fire";
     const TITLE: &'static str = "starting a timer and having it expire";
-    const HOW: &'static str = "N timers are started, due at random within a span of virtual time, which then passes in steps of a millisecond. Processor time of the thread, medians of three turns.";
+    const HOW: &'static str = "N timers are started, due at random within a span of virtual time, which then passes in steps of a millisecond. Processor time of the thread, medians of five turns.";
     type Row = Row;
 
     fn quick() -> Self {
         Self {
             resolutions_ns: vec![Resolution::MILLISECOND.as_nanos()],
-            turns: 3,
+            turns: 5,
             timers_per_turn: 200_000,
             spans: 1,
             ..Self::full()
