@@ -269,6 +269,7 @@ fn help_texts_are_those_that_were_read_and_approved() {
         ("bench-ticks", &["bench", "ticks", "--help"]),
         ("bench-clocks", &["bench", "clocks", "--help"]),
         ("bench-compare", &["bench", "compare", "--help"]),
+        ("arena", &["arena", "--help"]),
         ("bench-churn", &["bench", "churn", "--help"]),
         ("bench-fire", &["bench", "fire", "--help"]),
         ("bench-bundles", &["bench", "bundles", "--help"]),
@@ -395,4 +396,57 @@ fn documents_are_compared_and_a_certain_regression_is_exit_code_1() {
         assert_eq!((output.status.code(), error.lines().count()), (Some(2), 1), "{error}");
     }
     std::fs::remove_dir_all(&directory).unwrap();
+}
+
+/// What is sent is counted at both ends, over a network that loses, doubles and overtakes.
+#[test]
+fn the_arena_loses_nothing_in_either_format() {
+    for format in ["plain", "ac"] {
+        let mut arguments =
+            vec!["arena", "--clients", "3", "--seconds", "1", "--json", "-", "--quiet"];
+        arguments.extend([
+            "--format",
+            format,
+            "--loss",
+            "10",
+            "--duplicate",
+            "5",
+            "--reorder",
+            "10",
+        ]);
+        let output = mainspring(&arguments);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let row = &document["experiments"]["arena"]["rows"][0];
+        assert_eq!(
+            (&row["messages_lost"], &row["messages_out_of_order"]),
+            (&0.into(), &0.into()),
+            "{row}"
+        );
+        assert_eq!(row["messages_sent"], row["messages_delivered"]);
+        for key in [
+            "tick_rate",
+            "tick_ms_p50",
+            "tick_ms_p99",
+            "messages_sent",
+            "resends",
+            "server_cpu_percent",
+        ] {
+            assert!(row[key].as_f64().unwrap() > 0.0, "{key} of {row}");
+        }
+    }
+}
+
+#[test]
+fn senseless_arenas_are_refused_in_one_line() {
+    for (arguments, words) in [
+        (["--clients", "0"], "--clients 0"),
+        (["--loss", "200"], "--loss 200"),
+        (["--rate", "0"], "--rate 0"),
+        (["--bytes", "3"], "--bytes 3"),
+        (["--format", "foo"], "foo"),
+    ] {
+        let line = refused(&["arena", arguments[0], arguments[1]]);
+        assert!(line.contains(words), "{line}");
+    }
 }
