@@ -50,13 +50,17 @@ const WIDTH: u32 = 720;
 const HEIGHT: u32 = 380;
 
 /// Distinct on white and on black, and to most who see colours differently.
-const COLOURS: [RGBColor; 6] = [
+const COLOURS: [RGBColor; 10] = [
     RGBColor(0x00, 0x8a, 0xd8),
     RGBColor(0xe6, 0x7e, 0x00),
     RGBColor(0x2a, 0xa1, 0x60),
     RGBColor(0xd6, 0x4a, 0x7d),
     RGBColor(0x8a, 0x76, 0xd6),
     RGBColor(0x8c, 0x8c, 0x4a),
+    RGBColor(0xc0, 0x39, 0x2b),
+    RGBColor(0x17, 0xa5, 0xa5),
+    RGBColor(0xb0, 0x78, 0x50),
+    RGBColor(0x7f, 0x8c, 0x8d),
 ];
 /// Stands for the colour of the page's words.
 const INK: RGBColor = RGBColor(1, 2, 3);

@@ -6,7 +6,6 @@ use anyhow::Result;
 
 use super::Configuration;
 use super::life::{Contestant, Elapsed, LATEST_NS, SOONEST_NS};
-use crate::memory::Growth;
 use crate::stopwatch::{CpuStopwatch, Stopwatch};
 use crate::workload::{Random, Uniform};
 
@@ -42,14 +41,6 @@ impl Contestant for Floor {
 
     fn is_guest(&self) -> bool {
         true
-    }
-
-    fn growth(&self) -> Growth {
-        Growth::default()
-    }
-
-    fn end(&mut self) -> Result<()> {
-        Ok(())
     }
 }
 
@@ -88,14 +79,6 @@ impl Contestant for Memory {
 
     fn is_guest(&self) -> bool {
         true
-    }
-
-    fn growth(&self) -> Growth {
-        Growth::default()
-    }
-
-    fn end(&mut self) -> Result<()> {
-        Ok(())
     }
 }
 
