@@ -96,7 +96,7 @@ impl<Note: Copy> ResendCache<Note> {
         self.records.front().map(|record| record.sent)
     }
 
-    /// Keeps a copy of the packet with the next number. O(length), amortized.
+    /// Keeps a copy of the packet with the next number; it must not be empty. O(length), amortized.
     pub(crate) fn push(&mut self, number: u64, packet: &[u8], now: Instant, note: Note) {
         self.space(packet.len())[..packet.len()].copy_from_slice(packet);
         self.keep(number, &[], packet.len(), now, note);
@@ -121,6 +121,8 @@ impl<Note: Copy> ResendCache<Note> {
         now: Instant,
         note: Note,
     ) -> &[u8] {
+        // Its place would be that of the next one, and a ring with nothing in it look like one that is full.
+        assert!(length > 0, "a packet has a byte at least");
         debug_assert_eq!(number, self.first + self.records.len() as u64, "numbers have no gaps");
         let start = self.next;
         // Around the end of the ring, what was too short for a packet is in use as well.

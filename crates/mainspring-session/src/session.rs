@@ -154,6 +154,10 @@ impl<W: WireFormat> Session<W> {
     /// A session whose peer is known and has agreed; its time starts at `now`.
     #[must_use]
     pub fn new(wire: W, mut limits: Limits, now: Instant) -> Self {
+        // What is due at once is due after a millisecond: a loop that asks when to come again must not spin.
+        for time in [&mut limits.rest, &mut limits.patience] {
+            *time = (*time).max(Duration::from_millis(1));
+        }
         let (least, most) = wire.message_bytes();
         limits.inbound.message_bytes = limits.inbound.message_bytes.min(most);
         let lengths = (least, limits.inbound.message_bytes);

@@ -148,6 +148,8 @@ pub struct Plain<S = Checksum> {
 #[derive(Clone, Copy, Debug)]
 struct Note {
     state: State,
+    /// No message is in it.
+    is_ping: bool,
     /// From then on its messages with a deadline are worth nothing.
     expires: Instant,
 }

@@ -121,7 +121,10 @@ impl<S: Seal> Plain<S> {
                         if number == newest {
                             let sample = now.saturating_duration_since(kept.sent);
                             let delay = Duration::from_micros(ack.delay_us.into());
-                            self.round_trip.measure(sample, delay.min(self.config.ack_after * 8));
+                            self.round_trip.measure(
+                                sample,
+                                delay.min(self.config.ack_after.saturating_mul(8)),
+                            );
                         }
                     }
                 }

@@ -43,8 +43,8 @@ impl RoundTrip {
         // A peer cannot talk the path shorter than it was ever seen to be.
         let without_delay = sample.saturating_sub(delay);
         let adjusted = if without_delay >= measured.least { without_delay } else { sample };
-        measured.variance = measured.variance * 3 / 4 + measured.smoothed.abs_diff(adjusted) / 4;
-        measured.smoothed = measured.smoothed * 7 / 8 + adjusted / 8;
+        measured.variance = measured.variance / 4 * 3 + measured.smoothed.abs_diff(adjusted) / 4;
+        measured.smoothed = measured.smoothed / 8 * 7 + adjusted / 8;
     }
 
     pub(super) fn smoothed(&self) -> Option<Duration> {
@@ -55,14 +55,17 @@ impl RoundTrip {
     pub(super) fn lost_after(&self) -> Duration {
         let longest =
             self.measured.map_or(UNKNOWN, |measured| measured.smoothed.max(measured.latest));
-        (longest * 9 / 8).max(GRAIN)
+        (longest.saturating_add(longest / 8)).max(GRAIN)
     }
 
     /// After so long without an answer one is asked for; `asked` have been in vain.
     pub(super) fn probe_after(&self, most_delay: Duration, asked: u32) -> Duration {
         let once = match self.measured {
             None => UNKNOWN,
-            Some(measured) => measured.smoothed + (measured.variance * 4).max(GRAIN) + most_delay,
+            Some(measured) => {
+                let noise = measured.variance.saturating_mul(4).max(GRAIN);
+                measured.smoothed.saturating_add(noise).saturating_add(most_delay)
+            }
         };
         once.saturating_mul(1 << asked.min(16)).min(LONGEST_PROBE.max(once))
     }
@@ -99,8 +102,19 @@ mod tests {
         round_trip.measure(ms(110), ms(109));
         assert_eq!(
             round_trip.smoothed(),
-            Some(Duration::from_nanos(102_500_000 * 7 / 8 + 110_000_000 / 8))
+            Some(Duration::from_nanos(102_500_000 / 8 * 7 + 110_000_000 / 8))
         );
+    }
+
+    /// Times that no path takes are no reason to panic.
+    #[test]
+    fn absurd_times_saturate() {
+        let mut round_trip = RoundTrip::default();
+        for sample in [Duration::MAX, Duration::ZERO, Duration::MAX] {
+            round_trip.measure(sample, Duration::MAX);
+            assert!(round_trip.probe_after(Duration::MAX, 40) > ms(1000));
+            assert!(round_trip.lost_after() >= GRAIN);
+        }
     }
 
     #[test]

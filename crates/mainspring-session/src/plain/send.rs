@@ -11,6 +11,9 @@ use crate::{Channel, Stats};
 /// Marks the nonces of packets that are counted apart.
 pub(super) const UNCOUNTED_NONCE: u64 = 1 << 63;
 
+/// What is kept of a packet without messages, as nothing cannot be kept.
+const PING: &[u8] = &[0];
+
 /// No message in it has a deadline.
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
@@ -55,6 +58,7 @@ impl<S: Seal> Plain<S> {
             let Some((kept, frames)) = self.sent.find(number) else { continue };
             kept.note.state = State::Done;
             let expires = kept.note.expires;
+            let frames: &[u8] = if kept.note.is_ping { &[] } else { frames };
             let length = frames.len();
             if draft.body(buffer) + length > BODY {
                 draft.forget_ack(buffer);
@@ -167,13 +171,14 @@ impl<S: Seal> Plain<S> {
     fn finish(&mut self, now: Instant, draft: Draft, expires: Instant, buffer: &mut Vec<u8>) {
         let number = self.number;
         self.number += 1;
-        let frames = &buffer[draft.frames..];
+        let is_ping = draft.is_empty(buffer);
+        let frames = if is_ping { PING } else { &buffer[draft.frames..] };
         if self.in_flight + self.lost_count == 0 {
             self.moved = now;
         }
         self.in_flight += 1;
         self.in_flight_bytes += frames.len();
-        self.sent.push(number, frames, now, Note { state: State::InFlight, expires });
+        self.sent.push(number, frames, now, Note { state: State::InFlight, is_ping, expires });
         self.put_header(0, number, &draft, buffer);
         self.protect(number, &draft, buffer);
         (self.asked_at, self.spoke) = (now, now);
