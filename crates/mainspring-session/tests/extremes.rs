@@ -1,5 +1,7 @@
 //! Parameters and times at their ends: no panic, no loop without end, and what can be delivered is.
 
+#![allow(clippy::cast_possible_truncation, reason = "small numbers")]
+
 mod common;
 
 use std::num::NonZeroU32;
@@ -133,7 +135,6 @@ fn paces_and_bounds_at_their_ends() {
                 patience: Duration::ZERO,
                 rest: Duration::ZERO,
                 linger: Duration::MAX,
-                ..Limits::default()
             };
             let arrived =
                 talk(|config| Config { age: Duration::MAX, ..config }, limits, DAY, start);
