@@ -1,13 +1,14 @@
-//! Packets that may have to be sent again: a ring of records over a ring of bytes.
+//! Packets that may have to be sent again: a ring of records over a queue of chunks.
 //!
 //! ```text
-//! records   [ 7 | 8 | 9 | 10 ]                  by number, without gaps: number - first is the index
-//!             |   |   |    |
-//! bytes     [ 9 | 10 |........free........| 7 | 8 | unused end ]      each packet in one piece
+//! records   [ 7 | 8 | 9 | 10 | 11 ]       by number, without gaps: number - first is the index
+//!             |   |   |    |    |
+//! chunks    [...| 7 | 8 |.] [ 9 | 10 | 11 |....free....]      each packet in one piece
 //! ```
 //!
-//! Finding a packet is O(1), acknowledging any number of them as well: the records before it are given up, and the bytes
-//! with them. Memory is taken when first needed, doubled up to the bound, and given back after a rest.
+//! Finding a packet is O(1), acknowledging any number of them as well, but for the chunks that are empty then. Memory is
+//! taken a chunk at a time when it is needed, up to the bound, and given back after a rest. Nothing is ever moved: a
+//! thousand sessions whose windows fill at the same pace would all have to grow in the same tick.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -35,8 +36,10 @@ impl Default for ResendLimits {
 /// One packet in the cache.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept<Note> {
-    start: u32,
-    length: u32,
+    /// The number of its chunk, and where it starts in there.
+    chunk: u32,
+    start: u16,
+    length: u16,
     /// When it was first sent.
     pub(crate) sent: Instant,
     /// What the format knows of it.
@@ -56,39 +59,56 @@ pub(crate) struct ResendCache<Note> {
     /// The number of the first record; with none, of the next packet.
     first: u64,
     records: VecDeque<Kept<Note>>,
-    bytes: Vec<u8>,
-    /// Where the last packet ends.
+    /// From that of the first record to the one being written.
+    chunks: VecDeque<Box<[u8]>>,
+    /// The number of the first of them. Numbers wrap; so many are never kept.
+    first_chunk: u32,
+    /// Bytes of all of them but the last.
+    full: usize,
+    /// Where the next packet goes in the last one.
     end: usize,
-    /// Where the next one is being written.
-    next: usize,
-    used: usize,
+    /// Empty ones, that used last on top.
+    spares: Vec<Box<[u8]>>,
 }
+
+/// Chunks grow with what is kept, from the least to this.
+const CHUNK: usize = 16 << 10;
+const LEAST_CHUNK: usize = 512;
 
 impl<Note: Copy> ResendCache<Note> {
     /// An empty one, whose first packet will have this number.
     pub(crate) fn new(limits: ResendLimits, first: u64) -> Self {
-        // Doubled, it must still be counted in 32 bits.
+        // With what a chunk has left it must still be counted in 32 bits.
         let limits = ResendLimits { bytes: limits.bytes.min(1 << 30), ..limits };
         Self {
             limits,
             first,
             records: VecDeque::new(),
-            bytes: Vec::new(),
+            chunks: VecDeque::new(),
+            first_chunk: 0,
+            full: 0,
             end: 0,
-            next: 0,
-            used: 0,
+            spares: Vec::new(),
         }
     }
 
     /// Whether a packet of up to `length` bytes may be sent now.
     pub(crate) fn has_room(&self, length: usize) -> bool {
         self.records.len() < self.limits.packets.max(1) as usize
-            && (self.records.is_empty() || self.used + length <= self.limits.bytes as usize)
+            && (self.records.is_empty() || self.used() + length <= self.limits.bytes as usize)
+    }
+
+    /// Bytes from the first packet to the last, ends of chunks that were too short included.
+    fn used(&self) -> usize {
+        self.records.front().map_or(0, |front| self.full + self.end - usize::from(front.start))
     }
 
     /// Memory kept.
     pub(crate) fn capacity_bytes(&self) -> usize {
-        self.bytes.capacity() + self.records.capacity() * size_of::<Kept<Note>>()
+        let chunks = self.chunks.iter().chain(&self.spares).map(|chunk| chunk.len()).sum::<usize>();
+        chunks
+            + (self.chunks.capacity() + self.spares.capacity()) * size_of::<Box<[u8]>>()
+            + self.records.capacity() * size_of::<Kept<Note>>()
     }
 
     /// When the oldest packet was first sent.
@@ -102,12 +122,14 @@ impl<Note: Copy> ResendCache<Note> {
         self.keep(number, &[], packet.len(), now, note);
     }
 
-    /// Room in which a packet of up to `most` bytes can be written before it is [kept](Self::keep); at least as long.
+    /// Room in which a packet of up to `most` bytes can be written before it is [kept](Self::keep).
     #[inline]
     pub(crate) fn space(&mut self, most: usize) -> &mut [u8] {
-        self.next = self.place(most);
-        let end = self.next + most;
-        &mut self.bytes[self.next..end]
+        if self.chunks.back().is_none_or(|chunk| chunk.len() - self.end < most) {
+            self.begin_chunk(most);
+        }
+        let chunk = self.chunks.back_mut().expect("one was begun");
+        &mut chunk[self.end..self.end + most]
     }
 
     /// Keeps what was written into the space as the packet with the next number, its start replaced by `header`, and
@@ -121,22 +143,20 @@ impl<Note: Copy> ResendCache<Note> {
         now: Instant,
         note: Note,
     ) -> &[u8] {
-        // Its place would be that of the next one, and a ring with nothing in it look like one that is full.
-        assert!(length > 0, "a packet has a byte at least");
+        debug_assert!(length > 0, "a packet has a byte at least");
         debug_assert_eq!(number, self.first + self.records.len() as u64, "numbers have no gaps");
-        let start = self.next;
-        // Around the end of the ring, what was too short for a packet is in use as well.
-        let skipped = if start < self.end { self.bytes.len() - self.end } else { 0 };
-        self.used += skipped + length;
-        self.end = start + length;
-        #[allow(clippy::cast_possible_truncation, reason = "the ring is at most 4 GiB long")]
+        let start = self.end;
+        self.end += length;
+        let last = self.chunks.len() - 1;
+        #[allow(clippy::cast_possible_truncation, reason = "space sees to the chunk's length")]
         self.records.push_back(Kept {
-            start: start as u32,
-            length: length as u32,
+            chunk: self.first_chunk.wrapping_add(last as u32),
+            start: start as u16,
+            length: length as u16,
             sent: now,
             note,
         });
-        let packet = &mut self.bytes[start..self.end];
+        let packet = &mut self.chunks[last][start..self.end];
         packet[..header.len()].copy_from_slice(header);
         packet
     }
@@ -145,15 +165,17 @@ impl<Note: Copy> ResendCache<Note> {
     pub(crate) fn length_of(&self, number: u64) -> usize {
         let ahead = number.checked_sub(self.first).and_then(|ahead| usize::try_from(ahead).ok());
         let record = ahead.and_then(|index| self.records.get(index));
-        record.map_or(0, |record| record.length as usize)
+        record.map_or(0, Kept::length)
     }
 
     /// A packet and its record, if it is still kept. O(1).
     pub(crate) fn find(&mut self, number: u64) -> Option<(&mut Kept<Note>, &mut [u8])> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         let record = self.records.get_mut(index)?;
-        let range = record.start as usize..(record.start + record.length) as usize;
-        Some((record, &mut self.bytes[range]))
+        let chunk = &mut self.chunks[record.chunk.wrapping_sub(self.first_chunk) as usize];
+        let start = usize::from(record.start);
+        let packet = &mut chunk[start..start + record.length()];
+        Some((record, packet))
     }
 
     /// The number of the oldest packet kept, or else of the next.
@@ -172,23 +194,22 @@ impl<Note: Copy> ResendCache<Note> {
         (first..).zip(self.records.range_mut(index..))
     }
 
-    /// Gives up all packets below `number`; returns how many. O(1) per 4096, as the records have no destructor.
+    /// Gives up all packets below `number`; returns how many. O(1) per chunk, as the records have no destructor.
     pub(crate) fn forget_below(&mut self, number: u64) -> usize {
         let ahead = usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX);
         let count = ahead.min(self.records.len());
         self.first += count as u64;
-        if count == self.records.len() {
-            self.records.clear();
-            (self.end, self.used) = (0, 0);
-        } else if count > 0 {
-            // The bytes between the new first record and the end of the last, around the ring.
-            self.records.drain(..count);
-            let front = self.records[0].start as usize;
-            self.used = if front < self.end {
-                self.end - front
-            } else {
-                self.bytes.len() - front + self.end
-            };
+        self.records.drain(..count);
+        let last = self.chunks.len().saturating_sub(1);
+        let empty = self
+            .records
+            .front()
+            .map_or(last, |front| front.chunk.wrapping_sub(self.first_chunk) as usize);
+        for _ in 0..empty {
+            self.end_chunk();
+        }
+        if self.records.is_empty() {
+            self.end = 0;
         }
         count
     }
@@ -206,43 +227,32 @@ impl<Note: Copy> ResendCache<Note> {
         }
     }
 
-    /// Where `length` bytes in one piece can go. Grows the ring where they cannot.
-    fn place(&mut self, length: usize) -> usize {
-        let Some(front) = self.records.front().map(|record| record.start as usize) else {
-            if self.bytes.len() < length {
-                self.grow(length);
-            }
-            return 0;
-        };
-        // Never up to the front itself: a full ring and an empty one would look alike.
-        if front < self.end {
-            if self.bytes.len() - self.end >= length {
-                return self.end;
-            }
-            if front > length {
-                return 0;
-            }
-        } else if front - self.end > length {
-            return self.end;
+    /// A new last chunk, in which `most` bytes have room.
+    #[cold]
+    fn begin_chunk(&mut self, most: usize) {
+        assert!(most <= usize::from(u16::MAX), "a packet fits into a datagram");
+        if self.records.is_empty() {
+            // The one there is was too short.
+            (0..self.chunks.len()).for_each(|_| self.end_chunk());
         }
-        self.grow(length);
-        self.end
+        let kept = self.full + self.chunks.back().map_or(0, |chunk| chunk.len());
+        self.full = kept;
+        self.end = 0;
+        let spare = self.spares.pop().filter(|chunk| chunk.len() >= most);
+        // Two at least: where one comes as one goes, not every one needs a new chunk.
+        let length = kept.max(LEAST_CHUNK).max(2 * most).min(CHUNK).max(most);
+        self.chunks.push_back(spare.unwrap_or_else(|| vec![0; length].into_boxed_slice()));
     }
 
-    /// A ring of at least twice the size, its packets moved to the front.
-    fn grow(&mut self, length: usize) {
-        const LEAST: usize = 512;
-        let mut bytes = vec![0; (self.bytes.len() * 2).max(self.used + length).max(LEAST)];
-        let mut end = 0;
-        for record in &mut self.records {
-            let from = record.start as usize..(record.start + record.length) as usize;
-            bytes[end..end + from.len()].copy_from_slice(&self.bytes[from.clone()]);
-            #[allow(clippy::cast_possible_truncation, reason = "the ring is at most 4 GiB long")]
-            let start = end as u32;
-            record.start = start;
-            end += from.len();
+    /// Takes off the first chunk, in which nothing is kept.
+    fn end_chunk(&mut self) {
+        let Some(chunk) = self.chunks.pop_front() else { return };
+        self.first_chunk = self.first_chunk.wrapping_add(1);
+        self.full = self.full.saturating_sub(chunk.len());
+        // One of any size, for packets that come and go one by one.
+        if chunk.len() >= CHUNK || self.spares.is_empty() {
+            self.spares.push(chunk);
         }
-        (self.bytes, self.end, self.used) = (bytes, end, end);
     }
 }
 
@@ -280,8 +290,9 @@ mod tests {
                     prop_assert_eq!(cache.forget_below(below), before - model.len());
                 }
                 prop_assert_eq!(cache.records.len(), model.len());
-                prop_assert!(cache.used <= 30_000 + 900);
-                prop_assert!(cache.used >= model.iter().map(|(_, packet)| packet.len()).sum());
+                prop_assert!(cache.used() <= 30_000 + 900);
+                prop_assert!(cache.capacity_bytes() <= 30_000 + 2 * CHUNK + 200 * 64);
+                prop_assert!(cache.used() >= model.iter().map(|(_, packet)| packet.len()).sum());
                 prop_assert!(cache.find(next).is_none());
                 for (number, packet) in &model {
                     let (record, bytes) = cache.find(*number).unwrap();
@@ -315,11 +326,31 @@ mod tests {
             }
             cache.forget_below(number - 1000);
         }
-        assert!(cache.capacity_bytes() <= (4 << 20) + 8192 * size_of::<Kept<()>>());
+        let records = 4096 * size_of::<Kept<()>>();
+        assert!(cache.capacity_bytes() <= (2 << 20) + 2 * CHUNK + records + 4096);
         cache.forget_below(number);
         cache.release();
         assert_eq!(cache.capacity_bytes(), 0);
         cache.push(number, &[1], Instant::ORIGIN, ());
         assert_eq!(cache.find(number).unwrap().1, [1]);
+    }
+
+    /// Little is kept for little, and nothing is asked for anew where packets come and go.
+    #[test]
+    fn chunks_grow_with_what_is_kept() {
+        let mut cache = ResendCache::<()>::new(ResendLimits::default(), 0);
+        let mut largest = 0;
+        for number in 0..10_000 {
+            cache.push(number, &[7; 100], Instant::ORIGIN, ());
+            cache.forget_below(number.saturating_sub(2));
+            largest = largest.max(cache.capacity_bytes());
+        }
+        assert!(largest <= 3 * LEAST_CHUNK + 512, "{largest}");
+        for number in 10_000..11_000 {
+            let kept = cache.capacity_bytes();
+            cache.push(number, &[7; 100], Instant::ORIGIN, ());
+            let records = size_of::<Kept<()>>() * cache.records.len();
+            assert!(cache.capacity_bytes() <= kept + CHUNK + records + 1024, "never twice as much");
+        }
     }
 }
