@@ -7,20 +7,24 @@
 //! that 99 of 100 do not exceed, and the ticks that were dropped. So nothing is gained by not firing, or by stuttering.
 
 mod due;
+#[cfg(feature = "compare")]
+mod rivals;
 mod script;
 mod server;
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::ValueEnum;
 use mainspring::clock::Monotonic;
 use mainspring::tick::OsWait;
 use mainspring::wheel::Wheel;
 use serde::Serialize;
 
-use self::server::{Repeating, Sample, WARM_UP};
+use self::server::{Finished, Repeating, Sample, WARM_UP};
 use super::{Context, Experiment, grid, grouped};
+#[cfg(feature = "compare")]
+use crate::engines::rivals::{DelayQueue, HashWheel};
 use crate::engines::{Heap, List};
 use crate::memory;
 use crate::report::plot::{Axis, Line, Picture, Plot};
@@ -38,6 +42,18 @@ pub(crate) enum Engine {
     Heap,
     /// A Pawn script on mainspring's wheel, whose timers fire on a public that is not there
     Script,
+    /// An interval of tokio's each, on a current-thread runtime turned once a tick
+    #[cfg(feature = "compare")]
+    Tokio,
+    /// `tokio_util::time::DelayQueue`
+    #[cfg(feature = "compare")]
+    #[serde(rename = "delay-queue")]
+    DelayQueue,
+    /// The crate of that name
+    #[cfg(feature = "compare")]
+    #[serde(rename = "hierarchical-hash-wheel-timer")]
+    #[value(name = "hierarchical-hash-wheel-timer")]
+    HashWheel,
 }
 
 /// How a loop waits for its next tick.
@@ -86,6 +102,9 @@ pub(crate) struct Row {
     /// The share of the last full second that was spent in ticks.
     pub(crate) busy_percent: f64,
     pub(crate) bytes_per_timer: f64,
+    pub(crate) valid: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
 }
 
 impl Experiment for Plan {
@@ -109,6 +128,11 @@ impl Experiment for Plan {
         }
     }
 
+    #[cfg(feature = "compare")]
+    fn compare(&mut self) {
+        self.engines.extend([Engine::Tokio, Engine::DelayQueue, Engine::HashWheel]);
+    }
+
     fn estimate(&self) -> Duration {
         let runs = self.configurations().count() * self.engines.len();
         UPDATE_EVERY * (self.samples + WARM_UP) * u32::try_from(runs).unwrap_or(u32::MAX)
@@ -125,12 +149,19 @@ impl Experiment for Plan {
             for &engine in &self.engines {
                 let name = engine.name();
                 context.progress.label(format!("{configuration}, {name}"));
-                let samples = configuration.run(engine, || context.progress.step(1))?;
-                rows.extend(
-                    (0..)
-                        .zip(&samples)
-                        .map(|(index, sample)| configuration.row(engine, index, sample)),
-                );
+                let Finished { samples, fault } =
+                    configuration.run(engine, || context.progress.step(1))?;
+                if let Some(fault) = fault.as_ref().filter(|_| !engine.is_rival()) {
+                    bail!("{name}: {fault}");
+                }
+                rows.extend((0..).zip(&samples).map(|(index, sample)| {
+                    let reason = fault.clone();
+                    Row {
+                        valid: fault.is_none(),
+                        reason,
+                        ..configuration.row(engine, index, sample)
+                    }
+                }));
             }
         }
         context.progress.end();
@@ -237,7 +268,7 @@ impl Plan {
                     row.tick_rate.to_string(),
                     format!("x{:.2}", row.tick_rate as f64 / base.max(1) as f64),
                     format!("{:.2}", row.fired as f64 / row.due.max(1) as f64 * 100.0),
-                    grouped(row.due - row.fired),
+                    grouped(row.due.saturating_sub(row.fired)),
                     grouped(row.dropped),
                     format!("{:.0}", row.tick_us_p99),
                     format!("{:.0}", row.tick_us_max),
@@ -257,16 +288,24 @@ impl Plan {
 }
 
 impl Configuration {
-    fn run(self, engine: Engine, taken: impl FnMut()) -> Result<Vec<Sample>> {
+    fn run(self, engine: Engine, taken: impl FnMut()) -> Result<Finished> {
         let (clock, wait) = (Monotonic, &mut OsWait);
-        match engine {
-            Engine::Wheel => {
-                server::run::<Repeating<Wheel<u64>>>(self, engine, &clock, wait, taken)
+        Ok(match engine {
+            Engine::Wheel => server::run::<Repeating<Wheel<u64>>>(self, &clock, wait, taken),
+            Engine::List => server::run::<List>(self, &clock, wait, taken),
+            Engine::Heap => server::run::<Repeating<Heap>>(self, &clock, wait, taken),
+            Engine::Script => script::run(self, &clock, wait, taken)?,
+            #[cfg(feature = "compare")]
+            Engine::Tokio => server::run::<rivals::Intervals>(self, &clock, wait, taken),
+            #[cfg(feature = "compare")]
+            Engine::DelayQueue => {
+                server::run::<rivals::StartedAgain<DelayQueue>>(self, &clock, wait, taken)
             }
-            Engine::List => server::run::<List>(self, engine, &clock, wait, taken),
-            Engine::Heap => server::run::<Repeating<Heap>>(self, engine, &clock, wait, taken),
-            Engine::Script => script::run(self, &clock, wait, taken),
-        }
+            #[cfg(feature = "compare")]
+            Engine::HashWheel => {
+                server::run::<rivals::StartedAgain<HashWheel>>(self, &clock, wait, taken)
+            }
+        })
     }
 
     fn row(self, engine: Engine, index: u32, sample: &Sample) -> Row {
@@ -286,6 +325,8 @@ impl Configuration {
             tick_us_max: sample.tick_us_max,
             busy_percent: sample.busy_percent,
             bytes_per_timer: sample.bytes_per_timer,
+            valid: true,
+            reason: None,
         }
     }
 
@@ -313,7 +354,18 @@ impl Engine {
             Self::List => "list",
             Self::Heap => "heap",
             Self::Script => "script",
+            #[cfg(feature = "compare")]
+            Self::Tokio => "tokio",
+            #[cfg(feature = "compare")]
+            Self::DelayQueue => "delay-queue",
+            #[cfg(feature = "compare")]
+            Self::HashWheel => "hierarchical-hash-wheel-timer",
         }
+    }
+
+    /// Whose faults are told in its rows; one of ours ends the run.
+    const fn is_rival(self) -> bool {
+        !matches!(self, Self::Wheel | Self::List | Self::Heap | Self::Script)
     }
 }
 
@@ -372,6 +424,8 @@ mod tests {
             tick_us_max: 2.5,
             busy_percent: 50.0,
             bytes_per_timer: 48.0,
+            valid: true,
+            reason: None,
         }
     }
 
@@ -384,7 +438,7 @@ mod tests {
     fn a_row_has_the_keys_of_the_document() {
         assert_eq!(
             serde_json::to_string(&row(Engine::Wheel)).unwrap(),
-            r#"{"engine":"wheel","loop":"deadline","per_update":10000,"interval_ms":10,"stagger":0,"sample":39,"last_id":400001,"tick_rate":42,"fired":5,"due":10,"dropped":3,"tick_us_p99":1.5,"tick_us_max":2.5,"busy_percent":50.0,"bytes_per_timer":48.0}"#
+            r#"{"engine":"wheel","loop":"deadline","per_update":10000,"interval_ms":10,"stagger":0,"sample":39,"last_id":400001,"tick_rate":42,"fired":5,"due":10,"dropped":3,"tick_us_p99":1.5,"tick_us_max":2.5,"busy_percent":50.0,"bytes_per_timer":48.0,"valid":true}"#
         );
     }
 

@@ -166,7 +166,7 @@ pub(crate) use self::wheel::OurWheel;
 
 /// Where the wakers of timers that fired leave their values.
 #[derive(Clone, Debug, Default)]
-struct Woken(Arc<Mutex<Vec<u32>>>);
+pub(crate) struct Woken(Arc<Mutex<Vec<u32>>>);
 
 #[derive(Debug)]
 struct Bell {
@@ -181,11 +181,13 @@ impl Wake for Bell {
 }
 
 impl Woken {
-    fn waker(&self, value: u32) -> Waker {
+    /// One that leaves `value` here when it is woken.
+    pub(crate) fn waker(&self, value: u32) -> Waker {
         Arc::new(Bell { woken: self.clone(), value }).into()
     }
 
-    fn take(&self) -> Vec<u32> {
+    /// What was left since the last time.
+    pub(crate) fn take(&self) -> Vec<u32> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -13,8 +13,8 @@ use mainspring::time::Clock;
 use mainspring_pawn::Image;
 use mainspring_pawn::host::{Host, Options, Profile};
 
-use super::server::{Book, MILLIS, Sample, UPDATE_MS, WARM_UP, tick_loop};
-use super::{Configuration, Engine};
+use super::Configuration;
+use super::server::{Book, Finished, MILLIS, UPDATE_MS, WARM_UP, tick_loop};
 use crate::experiments::pawn::TIMERS;
 use crate::memory;
 
@@ -40,7 +40,7 @@ pub(super) fn run(
     clock: &impl Clock,
     wait: &mut impl Wait,
     mut taken: impl FnMut(),
-) -> Result<Vec<Sample>> {
+) -> Result<Finished> {
     let tick_loop = tick_loop(configuration.kind);
     memory::release_freed();
     let lines = Lines::default();
@@ -73,7 +73,7 @@ pub(super) fn run(
         if book.is_full() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     ensure!(host.faults() == 0, "ticks: the script failed");
-    book.finish(Engine::Script.name(), false)
+    Ok(book.finish(false))
 }
 
 fn pass(host: &mut Host, book: &mut Book, tick: &TickContext, clock: &impl Clock) {
