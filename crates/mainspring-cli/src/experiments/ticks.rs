@@ -44,15 +44,17 @@ pub(crate) enum Engine {
     Script,
     /// An interval of tokio's each, on a current-thread runtime turned once a tick
     #[cfg(feature = "compare")]
+    #[value(skip)]
     Tokio,
     /// `tokio_util::time::DelayQueue`
     #[cfg(feature = "compare")]
     #[serde(rename = "delay-queue")]
+    #[value(skip)]
     DelayQueue,
     /// The crate of that name
     #[cfg(feature = "compare")]
     #[serde(rename = "hierarchical-hash-wheel-timer")]
-    #[value(name = "hierarchical-hash-wheel-timer")]
+    #[value(skip)]
     HashWheel,
 }
 
