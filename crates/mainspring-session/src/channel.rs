@@ -90,7 +90,8 @@ impl ChannelConfig {
             (Delivery::Reliable, Order::None) => Arrival::Any,
             (Delivery::Reliable, _) => Arrival::InOrder,
             (Delivery::Deadline(_), Order::None) => Arrival::Once,
-            (Delivery::Newest | Delivery::Deadline(_), _) => Arrival::Forwards,
+            (Delivery::Newest, _) => Arrival::Newest,
+            (Delivery::Deadline(_), _) => Arrival::Forwards,
         }
     }
 
@@ -109,6 +110,8 @@ pub enum Arrival {
     InOrder,
     /// All, in any order.
     Any,
+    /// Each that is later than those before it, and surely the last; what is missing is not waited for.
+    Newest,
     /// Each that is later than those before it; what is missing is not waited for.
     Forwards,
     /// Each once, in any order; what is missing is not waited for.
@@ -116,7 +119,8 @@ pub enum Arrival {
 }
 
 impl Arrival {
-    pub(crate) const fn is_lossy(self) -> bool {
+    /// Whether the receiver may drop any of them.
+    pub(crate) const fn may_be_lost(self) -> bool {
         matches!(self, Self::Forwards | Self::Once)
     }
 }

@@ -220,11 +220,21 @@ impl<Note: Copy> ResendCache<Note> {
         self.forget_below(self.first + old as u64)
     }
 
-    /// Gives the memory back, if there is nothing to keep.
+    /// Forgets all packets.
+    pub(crate) fn abandon(&mut self) {
+        *self = Self::new(self.limits, self.first + self.records.len() as u64);
+    }
+
+    /// Gives the memory back that what is kept does not need, at the cost of moving that.
     pub(crate) fn release(&mut self) {
-        if self.records.is_empty() {
-            *self = Self::new(self.limits, self.first);
+        let mut small = Self::new(self.limits, self.first);
+        for (number, record) in (self.first..).zip(&self.records) {
+            let chunk = &self.chunks[record.chunk.wrapping_sub(self.first_chunk) as usize];
+            let start = usize::from(record.start);
+            let packet = &chunk[start..start + record.length()];
+            small.push(number, packet, record.sent, record.note);
         }
+        *self = small;
     }
 
     /// A new last chunk, in which `most` bytes have room.

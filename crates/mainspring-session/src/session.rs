@@ -241,6 +241,10 @@ impl<W: WireFormat> Session<W> {
                 self.stats.datagrams_received += 1;
                 self.heard = self.heard.max(now);
                 self.holds_memory |= !self.inbound.is_empty();
+                if self.inbound.has_passing() {
+                    // What has not come for so long as a rest takes is given up with it.
+                    (self.holds_memory, self.rest) = (true, None);
+                }
                 if heard == Heard::Goodbye {
                     self.end(Reason::Peer);
                 }
@@ -279,6 +283,7 @@ impl<W: WireFormat> Session<W> {
     /// O(its bytes), whatever waits. Call it until `None` after each of the other methods that take a time; what a full
     /// window or a budget holds back comes out when that changes.
     pub fn poll_transmit(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
+        self.outbox.note_time(now);
         let start = buffer.len();
         match self.state {
             State::Open => {
@@ -302,7 +307,7 @@ impl<W: WireFormat> Session<W> {
         if let Some(pace) = &mut self.pace {
             pace.take(now, length as u64);
         }
-        self.holds_memory |= !self.wire.is_settled();
+        self.holds_memory = true;
         self.stats.datagrams_sent += 1;
         self.stats.bytes_sent += length as u64;
         Some(Transmit { length })
@@ -379,7 +384,7 @@ impl<W: WireFormat> Session<W> {
         self.outbox.queued_on(channel)
     }
 
-    /// Whether all that was accepted has been sent and acknowledged.
+    /// Whether all that was accepted has been sent and acknowledged. Of a session that is over, its [`Reason`] tells.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.outbox.is_empty() && self.wire.is_settled()
@@ -449,7 +454,8 @@ impl<W: WireFormat> Session<W> {
     fn end(&mut self, reason: Reason) {
         self.state = State::Closed(reason);
         self.outbox.abandon();
-        self.release();
+        self.wire.abandon();
+        self.inbound.release();
     }
 
     fn note_rest(&mut self, now: Instant) {

@@ -29,7 +29,8 @@ pub trait WireFormat {
     /// The number of the first message that is received.
     fn first_message(&self) -> u64;
 
-    /// Takes a datagram. On an error nothing has changed.
+    /// Takes a datagram. After an error it counts as not received; only [`Dropped::Full`] leaves traces: what there was
+    /// room for has been taken, acknowledgements included.
     ///
     /// # Errors
     ///
@@ -70,6 +71,9 @@ pub trait WireFormat {
 
     /// Gives back memory that a session at rest does not need.
     fn release(&mut self);
+
+    /// The session is over: forgets all that was sent.
+    fn abandon(&mut self);
 
     /// Memory kept beside the value itself, in bytes.
     fn capacity_bytes(&self) -> usize;

@@ -119,40 +119,76 @@ fn a_flood_costs_the_flooder_only() {
     }
     let honest_datagrams = datagrams(&mut client, START);
 
+    let mut flood = client_session(1);
+    for nth in 0..60 {
+        flood.enqueue(UI, &message(9, nth, 400)).unwrap();
+    }
+    let flood = datagrams(&mut flood, START);
+
     for tick in 1..=3 {
         let now = after(tick);
-        for _ in 0..1000 {
-            let _ = set.handle_datagram(now, flooder, &[0xff; 300]);
+        let begins = 10 * (tick as usize - 1);
+        let mut over = [0, 0];
+        for datagram in &flood[begins..] {
+            let taken = set.handle_datagram(now, flooder, datagram);
+            if taken == Err(Rejected::OverBudget) {
+                over = [over[0] + 1, over[1] + datagram.len() as u64];
+            }
         }
-        assert_eq!(set.session(flooder).unwrap().stats().dropped_in_all(), 10 * tick);
-        assert_eq!(set.stats().over_budget, 990 * tick);
-        assert_eq!(set.stats().over_budget_bytes, 990 * tick * 300);
+        assert_eq!(set.session(flooder).unwrap().stats().datagrams_received, 10 * tick);
+        assert_eq!(over[0], (flood.len() - begins - 10) as u64);
+        if tick == 1 {
+            assert_eq!([set.stats().over_budget, set.stats().over_budget_bytes], over);
+        }
         if tick == 2 {
             for datagram in &honest_datagrams {
                 set.handle_datagram(now, honest, datagram).unwrap();
             }
         }
         set.advance(now);
-        let heard = events(&mut set).len();
-        assert_eq!(heard, if tick == 2 { 5 } else { 0 });
+        let heard = events(&mut set).into_iter().filter(|event| event.0 == honest);
+        assert_eq!(heard.count(), if tick == 2 { 5 } else { 0 });
     }
+}
+
+/// Whoever writes a peer's address on damaged datagrams, old ones or none at all uses up nothing of the peer's share.
+#[test]
+fn strangers_do_not_use_up_a_peers_share() {
+    let receive = TickBudget { datagrams: 2, bytes: 1 << 20 };
+    let mut set = SessionSet::new(SetLimits { receive, ..SetLimits::default() }, START);
+    let peer = set.insert(server_session(1)).unwrap();
+    let mut client = client_session(1);
+    for nth in 0..2 {
+        client.enqueue(UI, &message(9, nth, 400)).unwrap();
+    }
+    let honest = datagrams(&mut client, START);
+    set.handle_datagram(START, peer, &honest[0]).unwrap();
+    let mut damaged = honest[1].clone();
+    damaged[40] ^= 1;
+    for _ in 0..100 {
+        for datagram in [&damaged[..], &honest[0], &[0xff; 300], &[0]] {
+            let taken = set.handle_datagram(START, peer, datagram);
+            assert!(matches!(taken, Err(Rejected::Dropped(_))), "{taken:?}");
+        }
+    }
+    assert_eq!(set.handle_datagram(START, peer, &honest[1]), Ok(()));
 }
 
 #[test]
 fn bytes_of_a_tick_are_bounded_too_and_no_bound_of_nothing_stops_everything() {
-    let receive = TickBudget { datagrams: 0, bytes: 0 };
-    let mut set = SessionSet::new(SetLimits { receive, ..SetLimits::default() }, START);
-    let peer = set.insert(server_session(1)).unwrap();
-    assert!(matches!(set.handle_datagram(START, peer, &[1; 484]), Err(Rejected::Dropped(_))));
-    assert_eq!(set.handle_datagram(START, peer, &[1; 484]), Err(Rejected::OverBudget));
-
-    let receive = TickBudget { datagrams: 100, bytes: 1000 };
-    let mut set = SessionSet::new(SetLimits { receive, ..SetLimits::default() }, START);
-    let peer = set.insert(server_session(1)).unwrap();
-    let refused = (0..9)
-        .map(|_| set.handle_datagram(START, peer, &[1; 484]))
-        .filter(|result| *result == Err(Rejected::OverBudget));
-    assert_eq!(refused.count(), 6, "the third goes over");
+    let mut client = client_session(1);
+    for nth in 0..9 {
+        client.enqueue(UI, &message(9, nth, 440)).unwrap();
+    }
+    let sent = datagrams(&mut client, START);
+    let taken = |bytes: usize, datagrams: u32| {
+        let receive = TickBudget { datagrams, bytes };
+        let mut set = SessionSet::new(SetLimits { receive, ..SetLimits::default() }, START);
+        let peer = set.insert(server_session(1)).unwrap();
+        sent.iter().filter(|datagram| set.handle_datagram(START, peer, datagram).is_ok()).count()
+    };
+    assert_eq!(taken(0, 0), 1, "one at least");
+    assert_eq!(taken(1000, 100), 3, "the third goes over");
 }
 
 #[test]

@@ -406,6 +406,11 @@ impl WireFormat for Ac {
         self.acknowledged == self.number
     }
 
+    fn abandon(&mut self) {
+        self.cache.abandon();
+        self.release();
+    }
+
     fn release(&mut self) {
         self.cache.release();
         self.window.release();

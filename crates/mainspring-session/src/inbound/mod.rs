@@ -12,13 +12,14 @@
 //!
 //! * Nothing is allocated by a number that the peer declares: parts take the bytes that came, nothing else.
 //! * Pieces of one message must agree on its channel and number of pieces, and be as long as their place demands.
-//! * What does not fit is [`Accepted::Full`]: the packet counts as not received, and comes again. One message that is
-//!   next in its stream always has room, so the others waiting for it cannot lock it out.
-//! * Incomplete messages that nobody waits for go, the oldest first, when there are more than 32 or a quarter of
-//!   [`InboundLimits::waiting_bytes`].
-//! * When nothing moves for [`InboundLimits::stall`] though messages wait, [`Inbound::is_stalled`] says so.
+//! * What does not fit is [`Accepted::Full`]: the packet counts as not received, and comes again. Messages that are next
+//!   in their streams have room of their own, and one of them always, so that others waiting for it cannot lock it out.
+//! * Incomplete messages that nobody waits for have a quarter of [`InboundLimits::waiting_bytes`] for themselves. Those
+//!   that may be lost go, the oldest first, when another needs their room.
+//! * When nothing is taken for [`InboundLimits::stall`] though messages wait, [`Inbound::is_stalled`] says so.
 
 mod parts;
+mod streams;
 mod unread;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -26,7 +27,8 @@ use std::time::Duration;
 
 use mainspring::time::Instant;
 
-use self::parts::{Parts, Passing};
+use self::parts::{Parts, Passing, Room};
+use self::streams::Streams;
 use self::unread::Unread;
 use crate::Channel;
 use crate::channel::Arrival;
@@ -36,16 +38,18 @@ use crate::channel::Arrival;
 pub struct InboundLimits {
     /// The longest message accepted, in bytes.
     pub message_bytes: usize,
-    /// Bytes of messages that wait for parts or for earlier messages, at most; one longest message may come on top.
+    /// Bytes of messages that wait for parts or for earlier messages, at most; for those next to be delivered two longest
+    /// messages more.
     pub waiting_bytes: usize,
     /// Messages that wait for earlier ones, at most.
     pub waiting_messages: usize,
-    /// Messages of which parts are missing, at most; the next to be delivered does not count.
+    /// Messages of which parts are missing, at most, and as many on channels that are not waited for; the next to be
+    /// delivered does not count.
     pub partial_messages: usize,
-    /// Bytes that the application has not read; with as many no more packets with messages are taken. The message that
-    /// reaches the bound may pass it.
+    /// Bytes that the application has not read, eight more for each message; with as many no more packets with messages
+    /// are taken. The message that reaches the bound may pass it.
     pub unread_bytes: usize,
-    /// Without progress for so long, though messages wait, something never comes.
+    /// Nothing taken for so long, though messages wait: something never comes.
     pub stall: Duration,
 }
 
@@ -104,38 +108,21 @@ pub struct Inbound {
     least: usize,
     /// Data of every piece but the last of its message.
     piece: usize,
-    /// The number that every stream starts with.
-    first: u64,
-    /// As far as they were used.
-    streams: Vec<Stream>,
+    streams: Streams,
     /// What must be delivered, by stream and number.
     waiting: BTreeMap<(u32, u64), Waiting>,
     /// Of all in `waiting`.
     bytes: usize,
     partial: usize,
-    /// The one message that may pass the bounds, as it is the next of its stream.
+    /// The one message that may pass all bounds, as it is the next of its stream.
     on_top: Option<(u32, u64)>,
     passing: Passing,
     /// Streams whose next message is here, and waits for the application to read.
     blocked: VecDeque<u32>,
-    /// When something last moved, while messages wait.
+    /// When something was last taken.
     progress: Instant,
     unread: Unread,
 }
-
-#[derive(Debug)]
-struct Stream {
-    /// The number of the message to be delivered next; with gaps, one more than the highest that was.
-    next: u64,
-    /// Which of the [`REMEMBERED`] numbers below it were delivered, of streams with gaps in any order.
-    seen: Option<Box<Seen>>,
-}
-
-/// A bit for each number, at its remainder.
-type Seen = [u64; 16];
-
-/// How far behind the newest one an unordered lossy message may come.
-const REMEMBERED: u64 = size_of::<Seen>() as u64 * 8;
 
 #[derive(Debug)]
 enum Waiting {
@@ -157,8 +144,7 @@ impl Inbound {
             limits,
             least,
             piece: piece.into(),
-            first,
-            streams: Vec::new(),
+            streams: Streams::new(first),
             waiting: BTreeMap::new(),
             bytes: 0,
             partial: 0,
@@ -171,8 +157,6 @@ impl Inbound {
     }
 
     /// Takes a fragment. O(its bytes), and O(log of what waits) when it is early or one of several.
-    ///
-    /// The caller bounds `stream`: memory is kept for all up to the largest.
     pub fn accept(&mut self, now: Instant, fragment: Fragment<'_>) -> Accepted {
         if self.is_unread_full() {
             return Accepted::Full;
@@ -180,31 +164,34 @@ impl Inbound {
         if !self.is_plausible(&fragment) {
             return Accepted::Lie;
         }
-        let stream = fragment.stream as usize;
-        if self.streams.len() <= stream {
-            let first = self.first;
-            self.streams.resize_with(stream + 1, || Stream { next: first, seen: None });
-        }
-        let next = self.streams[stream].next;
+        let next = self.streams.at(fragment.stream).next;
         // A distance beyond half the circle is one backwards.
         #[allow(clippy::cast_possible_truncation, reason = "numbers wrap with the wire's 32 bits")]
         let ahead = fragment.message.wrapping_sub(next as u32);
         let is_behind = ahead > u32::MAX / 2;
-        match fragment.arrival {
+        let accepted = match fragment.arrival {
             Arrival::Once if is_behind => {
                 let back = u64::from(ahead.wrapping_neg());
                 match next.checked_sub(back) {
-                    Some(number) if number >= self.first => self.accept_once(number, fragment),
+                    Some(number) if number >= self.streams.first() => {
+                        self.accept_once(number, fragment)
+                    }
                     _ => Accepted::Duplicate,
                 }
             }
             Arrival::Once => self.accept_once(next + u64::from(ahead), fragment),
             _ if is_behind => Accepted::Duplicate,
-            Arrival::Forwards => self.accept_forwards(next + u64::from(ahead), fragment),
-            Arrival::InOrder | Arrival::Any => {
-                self.accept_reliable(now, next + u64::from(ahead), ahead == 0, fragment)
+            Arrival::Newest | Arrival::Forwards => {
+                self.accept_forwards(next + u64::from(ahead), fragment)
             }
+            Arrival::InOrder | Arrival::Any => {
+                self.accept_reliable(next + u64::from(ahead), ahead == 0, fragment)
+            }
+        };
+        if accepted == Accepted::Taken {
+            self.progress = now;
         }
+        accepted
     }
 
     /// Time in which the application reads nothing is not the peer's.
@@ -249,6 +236,11 @@ impl Inbound {
         self.unread.messages()
     }
 
+    /// Whether parts of messages are here that nobody waits for.
+    pub(crate) fn has_passing(&self) -> bool {
+        self.passing.len() > 0
+    }
+
     /// Whether nothing that must be delivered waits, and everything has been read.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -291,10 +283,8 @@ impl Inbound {
                     }
             })
             .sum();
-        let seen = self.streams.iter().filter(|stream| stream.seen.is_some()).count();
         waiting
-            + self.streams.capacity() * size_of::<Stream>()
-            + seen * size_of::<Seen>()
+            + self.streams.capacity_bytes()
             + self.blocked.capacity() * size_of::<u32>()
             + self.passing.capacity_bytes()
             + self.unread.capacity_bytes()
@@ -318,23 +308,13 @@ impl Inbound {
             }
     }
 
-    fn accept_reliable(
-        &mut self,
-        now: Instant,
-        number: u64,
-        is_next: bool,
-        fragment: Fragment<'_>,
-    ) -> Accepted {
+    fn accept_reliable(&mut self, number: u64, is_next: bool, fragment: Fragment<'_>) -> Accepted {
         let id = (fragment.stream, number);
         if is_next && fragment.count == 1 && !self.waiting.contains_key(&id) {
-            self.streams[fragment.stream as usize].next += 1;
+            self.streams.at(fragment.stream).next += 1;
             self.deliver(fragment.channel, fragment.key, fragment.data);
-            self.progress = now;
             self.deliver_waiting(fragment.stream);
             return Accepted::Taken;
-        }
-        if self.waiting.is_empty() {
-            self.progress = now;
         }
         let accepted = if fragment.count == 1 {
             self.keep_whole(id, fragment)
@@ -342,7 +322,6 @@ impl Inbound {
             self.keep_part(id, is_next, fragment)
         };
         if accepted == Accepted::Taken && is_next {
-            self.progress = now;
             self.deliver_waiting(fragment.stream);
         }
         accepted
@@ -362,11 +341,16 @@ impl Inbound {
     }
 
     fn keep_part(&mut self, id: (u32, u64), is_next: bool, fragment: Fragment<'_>) -> Accepted {
-        // What is next may always come: one message on top of the bounds.
+        // What is next may come on top of the bounds, as far as one longest message more; and one of them always.
         let is_known = self.waiting.contains_key(&id);
         let fits = self.has_room(fragment.data.len())
             && (is_known || self.partial < self.limits.partial_messages);
-        let goes_on_top = !fits && is_next && self.on_top.is_none_or(|other| other == id);
+        let InboundLimits { waiting_bytes, waiting_messages, partial_messages, .. } = self.limits;
+        let has_top_room = self.bytes + fragment.data.len()
+            <= waiting_bytes.saturating_add(self.limits.message_bytes)
+            && self.waiting.len() < waiting_messages.saturating_add(partial_messages);
+        let is_on_top = self.on_top.is_none_or(|other| other == id);
+        let goes_on_top = !fits && is_next && (is_on_top || has_top_room);
         let has_room = fits || goes_on_top;
         if !is_known && !has_room {
             return Accepted::Full;
@@ -380,7 +364,7 @@ impl Inbound {
         if accepted == Accepted::Taken {
             self.bytes += fragment.data.len();
             if goes_on_top {
-                self.on_top = Some(id);
+                self.on_top.get_or_insert(id);
             }
             if parts.is_complete() {
                 let bytes = parts.join(self.piece);
@@ -406,27 +390,17 @@ impl Inbound {
 
     fn accept_forwards(&mut self, number: u64, fragment: Fragment<'_>) -> Accepted {
         self.accept_passing(number, &fragment, |inbound| {
-            let stream = &mut inbound.streams[fragment.stream as usize];
-            stream.next = number + 1;
+            inbound.streams.at(fragment.stream).next = number + 1;
             inbound.passing.forget_below(fragment.stream, number);
         })
     }
 
     fn accept_once(&mut self, number: u64, fragment: Fragment<'_>) -> Accepted {
-        let stream = &self.streams[fragment.stream as usize];
-        let is_old = number + REMEMBERED < stream.next;
-        let is_seen = || stream.seen.as_ref().is_some_and(|seen| is_set(&seen[..], number));
-        if is_old || number < stream.next && is_seen() {
+        if self.streams.at(fragment.stream).has_seen(number) {
             return Accepted::Duplicate;
         }
         self.accept_passing(number, &fragment, |inbound| {
-            let stream = &mut inbound.streams[fragment.stream as usize];
-            let seen = stream.seen.get_or_insert_default();
-            for passed in stream.next..(number + 1).min(stream.next + REMEMBERED) {
-                set(&mut seen[..], passed, false);
-            }
-            set(&mut seen[..], number, true);
-            stream.next = stream.next.max(number + 1);
+            inbound.streams.at(fragment.stream).note_seen(number);
         })
     }
 
@@ -442,8 +416,12 @@ impl Inbound {
             self.deliver(fragment.channel, fragment.key, fragment.data);
             return Accepted::Taken;
         }
-        let most = self.limits.waiting_bytes / 4;
-        let (accepted, whole) = self.passing.add(number, fragment, self.piece, most);
+        let room = Room {
+            piece: self.piece,
+            bytes: self.limits.waiting_bytes / 4,
+            messages: self.limits.partial_messages,
+        };
+        let (accepted, whole) = self.passing.add(number, fragment, room);
         if let Some(message) = whole {
             note(self);
             self.deliver(fragment.channel, fragment.key, &message);
@@ -452,7 +430,7 @@ impl Inbound {
     }
 
     fn is_unread_full(&self) -> bool {
-        self.unread.bytes() >= self.limits.unread_bytes.max(1)
+        self.unread.taken() >= self.limits.unread_bytes.max(1)
     }
 
     fn has_room(&self, bytes: usize) -> bool {
@@ -463,7 +441,7 @@ impl Inbound {
     /// What is complete and next in a stream, as far as the application's reading allows.
     fn deliver_waiting(&mut self, stream: u32) {
         loop {
-            let id = (stream, self.streams[stream as usize].next);
+            let id = (stream, self.streams.at(stream).next);
             match self.waiting.get(&id) {
                 None | Some(Waiting::Parts(_)) => return,
                 Some(Waiting::Done) => {}
@@ -473,7 +451,7 @@ impl Inbound {
                 }
                 Some(Waiting::Whole { .. }) => {}
             }
-            self.streams[stream as usize].next += 1;
+            self.streams.at(stream).next += 1;
             if self.on_top == Some(id) {
                 self.on_top = None;
             }
@@ -490,17 +468,6 @@ impl Inbound {
             self.unread.push(channel, key, message);
         }
     }
-}
-
-fn is_set(seen: &[u64], number: u64) -> bool {
-    let at = number % REMEMBERED;
-    seen[(at / 64) as usize] & 1 << (at % 64) != 0
-}
-
-fn set(seen: &mut [u64], number: u64, value: bool) {
-    let at = number % REMEMBERED;
-    let word = &mut seen[(at / 64) as usize];
-    *word = *word & !(1 << (at % 64)) | u64::from(value) << (at % 64);
 }
 
 #[cfg(test)]

@@ -74,57 +74,93 @@ impl Parts {
     }
 }
 
-/// Incomplete messages that nobody waits for: the last few of which a piece came. Whoever begins one too many makes the
-/// oldest go.
+/// Incomplete messages that nobody waits for, the one begun first in front. That one always has room.
+///
+/// A stream has one at most whose newest message must come: a part of a newer one takes the place of the older. Messages
+/// that may be lost go, the oldest first, when another needs their room; the others are made to come again.
 #[derive(Debug, Default)]
 pub(super) struct Passing {
-    messages: VecDeque<((u32, u64), Parts)>,
+    messages: VecDeque<Message>,
     bytes: usize,
 }
 
-/// Incomplete lossy messages, at most.
-const MOST: usize = 32;
+#[derive(Debug)]
+struct Message {
+    id: (u32, u64),
+    /// It may be lost.
+    is_loose: bool,
+    parts: Parts,
+}
+
+/// Bounds of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// Data of every piece but the last of its message.
+    pub(super) piece: usize,
+    /// Bytes of all, at most; the first one may come on top.
+    pub(super) bytes: usize,
+    pub(super) messages: usize,
+}
 
 impl Passing {
-    /// Takes a piece of message `number`; the whole message, if it was the last one missing.
+    /// Takes a piece of message `number`; the whole message, if it was the last one missing. O(messages).
     pub(super) fn add(
         &mut self,
         number: u64,
         fragment: &Fragment<'_>,
-        piece: usize,
-        most_bytes: usize,
+        room: Room,
     ) -> (Accepted, Option<Vec<u8>>) {
         let id = (fragment.stream, number);
-        while self.bytes + fragment.data.len() > most_bytes
-            && self.messages.front().is_some_and(|(oldest, _)| *oldest != id)
-        {
-            self.forget(0);
-        }
-        let has_room = self.bytes + fragment.data.len() <= most_bytes;
-        let index = self.messages.iter().position(|(other, _)| *other == id).unwrap_or_else(|| {
-            if self.messages.len() >= MOST {
-                self.forget(0);
+        let is_loose = fragment.arrival.may_be_lost();
+        let is_its = |message: &Message| {
+            message.id == id || !is_loose && message.id.0 == id.0 && !message.is_loose
+        };
+        if let Some(place) = self.messages.iter().position(is_its) {
+            let message = &mut self.messages[place];
+            if message.id.1 > number {
+                return (Accepted::Duplicate, None);
             }
-            self.messages.push_back((id, Parts::of(fragment)));
+            if message.id.1 < number {
+                self.bytes -= message.parts.len();
+                (message.id, message.parts) = (id, Parts::of(fragment));
+            }
+        }
+        let length = fragment.data.len();
+        loop {
+            let place = self.messages.iter().position(|message| message.id == id);
+            let fits = self.bytes + length <= room.bytes;
+            let is_first = place.unwrap_or(self.messages.len()) == 0;
+            if is_first || fits && (place.is_some() || self.messages.len() < room.messages) {
+                break;
+            }
+            let is_other = |message: &Message| message.is_loose && message.id != id;
+            let Some(loose) = self.messages.iter().position(is_other) else {
+                return (Accepted::Full, None);
+            };
+            self.forget(loose);
+        }
+        let place = self.messages.iter().position(|message| message.id == id);
+        let place = place.unwrap_or_else(|| {
+            self.messages.push_back(Message { id, is_loose, parts: Parts::of(fragment) });
             self.messages.len() - 1
         });
-        let parts = &mut self.messages[index].1;
-        let accepted = parts.add(fragment, has_room);
+        let parts = &mut self.messages[place].parts;
+        let accepted = parts.add(fragment, true);
         if accepted == Accepted::Taken {
-            self.bytes += fragment.data.len();
+            self.bytes += length;
         }
-        let whole = parts.is_complete().then(|| parts.join(piece));
+        let whole = parts.is_complete().then(|| parts.join(room.piece));
         if whole.is_some() {
-            self.forget(index);
+            self.forget(place);
         }
         (accepted, whole)
     }
 
     /// Gives up what is older than `number` in a stream.
     pub(super) fn forget_below(&mut self, stream: u32, number: u64) {
-        let is_old = |id: &(u32, u64)| id.0 == stream && id.1 < number;
-        while let Some(index) = self.messages.iter().position(|(id, _)| is_old(id)) {
-            self.forget(index);
+        let is_old = |message: &Message| message.id.0 == stream && message.id.1 < number;
+        while let Some(place) = self.messages.iter().position(is_old) {
+            self.forget(place);
         }
     }
 
@@ -137,17 +173,21 @@ impl Passing {
     }
 
     pub(super) fn capacity_bytes(&self) -> usize {
-        let parts = self.messages.iter().map(|(_, parts)| parts.capacity_bytes()).sum::<usize>();
-        self.messages.capacity() * size_of::<((u32, u64), Parts)>() + parts
+        let parts = self.messages.iter().map(|message| message.parts.capacity_bytes());
+        self.messages.capacity() * size_of::<Message>() + parts.sum::<usize>()
     }
 
+    /// Gives up what may be lost, and memory.
     pub(super) fn release(&mut self) {
-        *self = Self::default();
+        while let Some(loose) = self.messages.iter().position(|message| message.is_loose) {
+            self.forget(loose);
+        }
+        self.messages.shrink_to_fit();
     }
 
-    fn forget(&mut self, index: usize) {
-        if let Some((_, parts)) = self.messages.remove(index) {
-            self.bytes -= parts.len();
+    fn forget(&mut self, place: usize) {
+        if let Some(message) = self.messages.remove(place) {
+            self.bytes -= message.parts.len();
         }
     }
 }

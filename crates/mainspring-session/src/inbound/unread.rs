@@ -53,6 +53,11 @@ impl Unread {
         self.bytes.len() - self.read
     }
 
+    /// Bytes and what is known of each message, against the bound.
+    pub(super) fn taken(&self) -> usize {
+        self.bytes() + self.records.len() * size_of::<Record>()
+    }
+
     pub(super) fn capacity_bytes(&self) -> usize {
         self.bytes.capacity() + self.records.capacity() * size_of::<Record>()
     }

@@ -25,7 +25,8 @@ pub(super) struct Lane {
     queue_first: u64,
     stamps: VecDeque<Stamp>,
     stamps_first: u64,
-    /// Stamps at the back whose time has not been told yet.
+    /// Whether its messages expire, and how many stamps at the back have not been told yet when.
+    has_deadline: bool,
     untimed: usize,
     /// One more than the sequence of the newest message of each key; of channels that replace.
     newest: Vec<u64>,
@@ -47,8 +48,9 @@ const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
 impl Lane {
     /// An empty one whose first message has this number in its stream, if the channel has but one.
-    pub(super) fn new(shape: Shape, first: u64) -> Self {
+    pub(super) fn new(shape: Shape, config: &ChannelConfig, first: u64) -> Self {
         Self {
+            has_deadline: matches!(config.delivery, Delivery::Deadline(_)),
             queue: Queue::default(),
             bundle: Bundle::new(shape),
             bundle_first: first,
@@ -83,6 +85,9 @@ impl Lane {
         number: u64,
     ) -> bool {
         let replaced = self.find_newest(config, key).is_some_and(|sequence| self.remove(sequence));
+        if self.queue.is_mostly_removed() {
+            self.close_gaps();
+        }
         let sequence = self.queue_first + self.queue.len() as u64;
         if is_stamped(config) {
             #[allow(clippy::cast_possible_truncation, reason = "wraps with the wire's 32 bits")]
@@ -91,7 +96,7 @@ impl Lane {
                 self.stamps_first = sequence;
             }
             self.stamps.push_back(Stamp { key, number, expires: NEVER });
-            self.untimed += 1;
+            self.untimed += usize::from(self.has_deadline);
         }
         if config.delivery == Delivery::Newest {
             let key = usize::from(key);
@@ -116,21 +121,15 @@ impl Lane {
 
     /// Makes what is still wanted of the queue the bundle, from which nothing can be taken any more; how many messages
     /// that is, and how many were given up.
-    pub(super) fn begin_sealed(
-        &mut self,
-        now: Instant,
-        config: &ChannelConfig,
-        packer: Packer,
-    ) -> (usize, usize) {
+    pub(super) fn begin_sealed(&mut self, now: Instant, packer: Packer) -> (usize, usize) {
         let mut expired = 0;
-        self.tell_time(now, config);
         let mut sequence = self.queue_first;
         while self.stamp(sequence).is_some_and(|stamp| stamp.expires <= now) {
             expired += usize::from(self.remove(sequence));
             sequence += 1;
         }
         let next = self.queue_first + self.queue.len() as u64;
-        self.queue.compact();
+        self.queue.close_gaps(|_, _| ());
         self.bundle.begin(&mut self.queue, packer);
         (self.bundle_first, self.queue_first) = (next - self.bundle.len() as u64, next);
         self.stamps.clear();
@@ -139,9 +138,8 @@ impl Lane {
     }
 
     /// Sees to it that the next message is one that is still wanted; whether there is one, and how many were given up.
-    pub(super) fn begin_open(&mut self, now: Instant, config: &ChannelConfig) -> (bool, usize) {
+    pub(super) fn begin_open(&mut self, now: Instant) -> (bool, usize) {
         let mut expired = 0;
-        self.tell_time(now, config);
         loop {
             if self.bundle.is_empty() {
                 if self.queue.is_empty() {
@@ -178,7 +176,7 @@ impl Lane {
         reserved: u16,
         mut emit: impl FnMut(Tag, Piece<'_>),
     ) -> Taken {
-        let Self { bundle, bundle_first, stamps, stamps_first, .. } = self;
+        let Self { bundle, bundle_first, stamps, stamps_first, has_deadline, .. } = self;
         let taken = bundle.next_packet(reserved, |piece| {
             let sequence = *bundle_first + u64::from(piece.message);
             let stamp = sequence
@@ -188,7 +186,7 @@ impl Lane {
             #[allow(clippy::cast_possible_truncation, reason = "wraps with the wire's 32 bits")]
             let unstamped = Stamp { key: 0, number: sequence as u32, expires: NEVER };
             let Stamp { key, number, expires } = stamp.unwrap_or(unstamped);
-            emit(Tag { key, number, expires }, piece);
+            emit(Tag { key, number, expires: has_deadline.then_some(expires) }, piece);
         });
         self.bytes -= taken.bytes;
         self.messages -= taken.messages;
@@ -203,13 +201,26 @@ impl Lane {
     }
 
     /// Lifetimes begin: now is when the session first hears of a time after these messages.
-    fn tell_time(&mut self, now: Instant, config: &ChannelConfig) {
+    pub(super) fn note_time(&mut self, now: Instant, config: &ChannelConfig) {
         if let Delivery::Deadline(lifetime) = config.delivery {
             let expires = expiry(now, lifetime);
-            let told = self.stamps.len() - self.untimed;
+            let told = self.stamps.len().saturating_sub(self.untimed);
             self.stamps.range_mut(told..).for_each(|stamp| stamp.expires = expires);
         }
         self.untimed = 0;
+    }
+
+    /// Gives up the places, in the queue, of messages that were removed. O(what is left).
+    fn close_gaps(&mut self) {
+        let Self { queue, queue_first, stamps, stamps_first, newest, .. } = self;
+        // Only messages with stamps are replaced; those in the queue have the last ones.
+        let first_stamp = index_of(*queue_first - *stamps_first);
+        let left = queue.close_gaps(|from, to| {
+            let stamp = stamps[first_stamp + from];
+            stamps[first_stamp + to] = stamp;
+            newest[usize::from(stamp.key)] = *queue_first + to as u64 + 1;
+        });
+        stamps.truncate(first_stamp + left);
     }
 
     fn stamp(&self, sequence: u64) -> Option<&Stamp> {

@@ -27,7 +27,7 @@ use crate::{Channel, Refused, Stats};
 /// Bounds of what waits to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutboxLimits {
-    /// Bytes of messages not sent yet, at most; no more than 4 GiB.
+    /// Bytes of messages not sent yet, at most; no more than 1 GiB.
     pub bytes: usize,
     /// Messages not sent completely yet, at most.
     pub messages: usize,
@@ -49,8 +49,8 @@ pub struct Tag {
     pub key: u16,
     /// Its number among the messages of its channel, or, where these are keyed, of its key; the lower 32 bits.
     pub number: u32,
-    /// It is not to be sent any more from then on.
-    pub expires: Instant,
+    /// If it has a deadline: from then on it is not to be sent any more.
+    pub expires: Option<Instant>,
 }
 
 /// Accepted messages by channel.
@@ -69,6 +69,8 @@ pub struct Outbox {
     numbers: Vec<u64>,
     /// A bit for each channel with messages that have not left completely.
     waiting: u64,
+    /// A bit for each channel with messages whose lifetimes have not begun.
+    untimed: u64,
     /// The channel that was served last.
     channel: Channel,
     bytes: usize,
@@ -83,8 +85,8 @@ impl Outbox {
         channels: Channels,
         (least, most): (usize, usize),
     ) -> Self {
-        // Places in a queue are 32 bits.
-        let limits = OutboxLimits { bytes: limits.bytes.min(u32::MAX as usize), ..limits };
+        // Places in a queue are 32 bits, and it may hold as much again that was replaced.
+        let limits = OutboxLimits { bytes: limits.bytes.min(1 << 30), ..limits };
         Self {
             limits,
             lengths: (least, most),
@@ -93,6 +95,7 @@ impl Outbox {
             lanes: Vec::new(),
             numbers: Vec::new(),
             waiting: 0,
+            untimed: 0,
             // As if the last had just been served.
             channel: Channel(63),
             bytes: 0,
@@ -115,6 +118,7 @@ impl Outbox {
         if message.len() < least {
             return Err(Refused::TooSmall { least });
         }
+        let most = most.min(self.limits.bytes).min(config.bytes);
         if message.len() > most {
             return Err(Refused::TooLarge { most });
         }
@@ -144,9 +148,22 @@ impl Outbox {
         stats.messages_replaced += u64::from(replaced);
         self.numbers[stream] += 1;
         self.waiting |= 1 << channel.0;
+        if matches!(config.delivery, Delivery::Deadline(_)) {
+            self.untimed |= 1 << channel.0;
+        }
         self.bytes = self.bytes - room_bytes + message.len();
         self.messages = self.messages - room_messages + 1;
         Ok(())
+    }
+
+    /// Lifetimes of messages that were accepted since the last time begin. O(those).
+    pub(crate) fn note_time(&mut self, now: Instant) {
+        while self.untimed != 0 {
+            let channel = channel_of_bit(self.untimed);
+            self.untimed &= self.untimed - 1;
+            let config = &self.channels.as_slice()[usize::from(channel.0)];
+            self.lanes[usize::from(channel.0)].note_time(now, config);
+        }
     }
 
     /// Bytes not sent yet.
@@ -199,15 +216,15 @@ impl Outbox {
         stats: &mut Stats,
     ) -> Option<usize> {
         debug_assert!(!self.is_under_way(), "one bundle after the other");
+        self.note_time(now);
         while self.waiting != 0 {
             let first = channel_of_bit(self.waiting);
             let channel = if fair { self.next_turn(self.waiting) } else { first };
-            let config = &self.channels.as_slice()[usize::from(channel.0)];
             let lane = &mut self.lanes[usize::from(channel.0)];
             self.channel = channel;
             self.waiting &= !(1 << channel.0);
             let before = (lane.bytes, lane.messages);
-            let (messages, expired) = lane.begin_sealed(now, config, packer(channel));
+            let (messages, expired) = lane.begin_sealed(now, packer(channel));
             let bytes = i64::try_from(lane.bytes).unwrap_or(i64::MAX);
             lane.credit = lane.credit.saturating_sub(bytes).max(-MOST_DEBT);
             self.bytes -= before.0 - lane.bytes;
@@ -243,6 +260,7 @@ impl Outbox {
         mut emit: impl FnMut(Channel, Tag, Piece<'_>) -> u16,
         stats: &mut Stats,
     ) {
+        self.note_time(now);
         // Those of which nothing fits into what is left of this packet.
         let mut too_large = 0;
         while self.waiting & !too_large != 0 {
@@ -250,7 +268,7 @@ impl Outbox {
             let config = &self.channels.as_slice()[usize::from(channel.0)];
             let lane = &mut self.lanes[usize::from(channel.0)];
             let before = (lane.bytes, lane.messages);
-            let (is_ready, expired) = lane.begin_open(now, config);
+            let (is_ready, expired) = lane.begin_open(now);
             let mut used = 0;
             if is_ready {
                 lane.next_packet_tagged(reserved, |tag, piece| used += emit(channel, tag, piece));
@@ -263,7 +281,8 @@ impl Outbox {
                 self.channel = channel;
             }
             reserved += used;
-            lane.credit -= i64::from(used);
+            // What fills the rest of others' packets costs them nothing, and is no debt for ever.
+            lane.credit = (lane.credit - i64::from(used)).max(-share(config));
             self.bytes -= before.0 - lane.bytes;
             self.messages -= before.1 - lane.messages;
             stats.messages_expired += expired as u64;
@@ -298,7 +317,7 @@ impl Outbox {
     /// Forgets everything that waits.
     pub(crate) fn abandon(&mut self) {
         self.lanes = Vec::new();
-        (self.bytes, self.messages, self.waiting) = (0, 0, 0);
+        (self.bytes, self.messages, self.waiting, self.untimed) = (0, 0, 0, 0);
     }
 
     /// Gives memory back, if nothing waits.
@@ -322,7 +341,8 @@ impl Outbox {
         let Self { channels, numbers, shape, .. } = self;
         let lane = |nth: u8| {
             let stream = channels.stream(Channel(nth), 0) as usize;
-            Lane::new(*shape, numbers.get(stream).copied().unwrap_or(0))
+            let config = &channels.as_slice()[usize::from(nth)];
+            Lane::new(*shape, config, numbers.get(stream).copied().unwrap_or(0))
         };
         #[allow(clippy::cast_possible_truncation, reason = "64 at most")]
         let count = channels.as_slice().len() as u8;

@@ -97,6 +97,9 @@ pub struct Taken {
 pub struct Queue {
     bytes: Vec<u8>,
     messages: Vec<Progress>,
+    /// Of both, what belongs to messages that were taken out.
+    removed_bytes: usize,
+    removed: usize,
 }
 
 impl Queue {
@@ -136,13 +139,43 @@ impl Queue {
     pub(crate) fn remove(&mut self, index: usize) -> usize {
         let message = &mut self.messages[index];
         let left = message.left;
+        self.removed += usize::from(left > 0);
+        self.removed_bytes += left as usize;
         (message.left, message.need) = (0, NEVER);
         left as usize
     }
 
-    /// Closes the places of messages that were taken out. O(n).
-    pub(crate) fn compact(&mut self) {
-        self.messages.retain(|message| message.left > 0);
+    /// Whether more of it was taken out than is left, so that closing the gaps costs no more than what made them.
+    pub(crate) fn is_mostly_removed(&self) -> bool {
+        self.removed > 32 && 2 * self.removed > self.messages.len()
+            || self.removed_bytes > 4096 && 2 * self.removed_bytes > self.bytes.len()
+    }
+
+    /// Closes the places of messages that were taken out, of a queue of which nothing has been sent; `moved` is told the
+    /// old and the new place of each that is left, in order. How many are left. O(what is left).
+    pub(crate) fn close_gaps(&mut self, mut moved: impl FnMut(usize, usize)) -> usize {
+        if self.removed > 0 {
+            let (mut place, mut end) = (0, 0);
+            for index in 0..self.messages.len() {
+                let mut message = self.messages[index];
+                if message.left == 0 {
+                    continue;
+                }
+                let start = message.start as usize;
+                self.bytes.copy_within(start..start + message.length as usize, end);
+                #[allow(clippy::cast_possible_truncation, reason = "no further than it was")]
+                let new = end as u32;
+                message.start = new;
+                end += message.length as usize;
+                self.messages[place] = message;
+                moved(index, place);
+                place += 1;
+            }
+            self.messages.truncate(place);
+            self.bytes.truncate(end);
+            (self.removed, self.removed_bytes) = (0, 0);
+        }
+        self.messages.len()
     }
 
     /// The length of a message, or 0 if it was taken out.
@@ -154,6 +187,7 @@ impl Queue {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.messages.clear();
+        (self.removed, self.removed_bytes) = (0, 0);
     }
 
     /// Memory kept, in bytes.

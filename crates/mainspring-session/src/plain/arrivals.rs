@@ -19,6 +19,9 @@ pub(super) struct Arrivals {
     floor: u64,
 }
 
+/// How far behind the newest the wire can tell of, as numbers are told apart by half the circle.
+const FARTHEST: u32 = u32::MAX >> 1;
+
 /// Gaps remembered, at most.
 const MOST: usize = 4 * RUNS;
 
@@ -68,9 +71,9 @@ impl Arrivals {
         let newest = self.runs.front()?.1;
         // A run too far back for the wire has been told often enough.
         let tell = |run: &(u64, u64)| {
-            let back = u32::try_from(newest - run.1).ok()?;
-            let length = u32::try_from(run.1 - run.0).unwrap_or(u32::MAX);
-            Some((back, length.min((u32::MAX >> 1).saturating_sub(back))))
+            let back = u32::try_from(newest - run.1).ok().filter(|back| *back <= FARTHEST)?;
+            let length = u32::try_from(run.1 - run.0).unwrap_or(FARTHEST);
+            Some((back, length.min(FARTHEST - back)))
         };
         let runs = self.runs.iter().take(RUNS).map_while(tell).collect();
         #[allow(clippy::cast_possible_truncation, reason = "the wire's part")]

@@ -122,6 +122,10 @@ pub struct Plain<S = Checksum> {
     /// Numbers that were lost; those acknowledged after all are still among them.
     lost: VecDeque<u64>,
     lost_count: usize,
+    /// Of those under way and lost, the ones without messages.
+    pings: usize,
+    /// No packet below this is under way and not judged lost.
+    judged: u64,
     /// One more than the newest number that was acknowledged.
     acknowledged: u64,
     round_trip: RoundTrip,
@@ -140,6 +144,10 @@ pub struct Plain<S = Checksum> {
     newest_came: Instant,
     unacknowledged: u32,
     ack_at: Option<Instant>,
+    /// The last packet had no room for an acknowledgement.
+    owes_ack: bool,
+    /// Of the messages with a deadline in the packet being made: when each expires.
+    expiries: Vec<Instant>,
     /// For decrypted bodies.
     space: Vec<u8>,
 }
@@ -150,8 +158,10 @@ struct Note {
     state: State,
     /// No message is in it.
     is_ping: bool,
-    /// From then on its messages with a deadline are worth nothing.
-    expires: Instant,
+    /// Of its messages, those with a deadline; when each expires is kept behind their bytes.
+    deadlines: u16,
+    /// The number under which its messages first left. Of what is done: all from here to below this is done as well.
+    link: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,6 +209,8 @@ impl<S: Seal> Plain<S> {
             in_flight: 0,
             lost: VecDeque::new(),
             lost_count: 0,
+            pings: 0,
+            judged: 0,
             acknowledged: 0,
             round_trip: RoundTrip::default(),
             lost_at: None,
@@ -211,6 +223,8 @@ impl<S: Seal> Plain<S> {
             newest_came: now,
             unacknowledged: 0,
             ack_at: None,
+            owes_ack: false,
+            expiries: Vec::new(),
             space: Vec::new(),
         }
     }
@@ -299,13 +313,19 @@ impl<S: Seal> WireFormat for Plain<S> {
     }
 
     fn is_settled(&self) -> bool {
-        self.in_flight == 0 && self.lost_count == 0
+        self.in_flight + self.lost_count == self.pings
+    }
+
+    fn abandon(&mut self) {
+        self.sent.abandon();
+        self.release();
     }
 
     fn release(&mut self) {
         self.sent.release();
         self.lost = VecDeque::new();
         self.arrivals.release();
+        self.expiries = Vec::new();
         self.space = Vec::new();
     }
 
@@ -313,6 +333,7 @@ impl<S: Seal> WireFormat for Plain<S> {
         self.sent.capacity_bytes()
             + self.lost.capacity() * size_of::<u64>()
             + self.arrivals.capacity_bytes()
+            + self.expiries.capacity() * size_of::<Instant>()
             + self.space.capacity()
     }
 }

@@ -105,31 +105,37 @@ impl<S: Seal> Plain<S> {
         let mut is_news = false;
         for &(back, length) in &ack.runs {
             let Some(last) = newest.checked_sub(back.into()) else { break };
-            let first = last.saturating_sub(length.into());
             if last < self.sent.first() {
                 break;
             }
-            for (number, kept) in
-                self.sent.records_from(first).take_while(|(number, _)| *number <= last)
-            {
-                match kept.note.state {
-                    State::Done => continue,
-                    State::Lost => self.lost_count -= 1,
-                    State::InFlight => {
-                        self.in_flight -= 1;
-                        self.in_flight_bytes -= kept.length();
-                        if number == newest {
-                            let sample = now.saturating_duration_since(kept.sent);
-                            let delay = Duration::from_micros(ack.delay_us.into());
-                            self.round_trip.measure(
-                                sample,
-                                delay.min(self.config.ack_after.saturating_mul(8)),
-                            );
-                        }
+            let first = last.saturating_sub(length.into()).max(self.sent.first());
+            let mut number = first;
+            while number <= last {
+                let Some((kept, _)) = self.sent.find(number) else { break };
+                let note = &mut kept.note;
+                // All of the run is done then; whoever comes by here again need not look at each.
+                let done = std::mem::replace(&mut note.link, last + 1);
+                let state = std::mem::replace(&mut note.state, State::Done);
+                if state == State::Done {
+                    note.link = done.max(last + 1);
+                    number = done;
+                    continue;
+                }
+                self.pings -= usize::from(note.is_ping);
+                if state == State::Lost {
+                    self.lost_count -= 1;
+                } else {
+                    self.in_flight -= 1;
+                    self.in_flight_bytes -= kept.length();
+                    if number == newest {
+                        let sample = now.saturating_duration_since(kept.sent);
+                        let most = self.config.ack_after.saturating_mul(8);
+                        let delay = Duration::from_micros(ack.delay_us.into()).min(most);
+                        self.round_trip.measure(sample, delay);
                     }
                 }
-                kept.note.state = State::Done;
                 is_news = true;
+                number += 1;
             }
         }
         if is_news {
@@ -141,7 +147,9 @@ impl<S: Seal> Plain<S> {
     }
 }
 
-/// All of them, or an error: then those already taken are duplicates when they come again.
+/// All that there is room for; an error if that is not all, and those taken are duplicates when they come again.
+///
+/// What has no room must not keep out what comes behind it: that may be what everything waits for.
 fn take_frames(
     now: Instant,
     mut frames: Reader<'_>,
@@ -149,6 +157,7 @@ fn take_frames(
     inbound: &mut Inbound,
     stats: &mut Stats,
 ) -> Result<(), Dropped> {
+    let mut is_full = false;
     while !frames.0.is_empty() {
         let frame = Frame::read(&mut frames)?;
         let channel = Channel(frame.channel);
@@ -172,11 +181,9 @@ fn take_frames(
             Accepted::Duplicate => stats.duplicate_fragments += 1,
             Accepted::Lie => stats.lying_fragments += 1,
             // Nobody waits for it.
-            Accepted::Full if arrival.is_lossy() => {
-                stats.pieces_without_room += 1;
-            }
-            Accepted::Full => return Err(Dropped::Full),
+            Accepted::Full if arrival.may_be_lost() => stats.pieces_without_room += 1,
+            Accepted::Full => is_full = true,
         }
     }
-    Ok(())
+    if is_full { Err(Dropped::Full) } else { Ok(()) }
 }

@@ -80,16 +80,18 @@ pub(super) const fn fold(a: u64, b: u64) -> u64 {
 
 /// Sixteen bytes a step, what is missing of the last ones is zero; the lengths go in at the end.
 fn sum(secret: u64, number: u64, header: &[u8], body: &[u8]) -> u64 {
+    // Both factors of each step are unknown to who does not know the secret: a factor of zero would hide the other.
+    let key = fold(secret ^ ROOTS[1], ROOTS[2]);
     let mut sum = fold(secret ^ ROOTS[0], number ^ ROOTS[1]);
     for part in [header, body] {
         let (whole, rest) = part.as_chunks::<16>();
         for bytes in whole {
-            sum = step(sum, bytes);
+            sum = step(key, sum, bytes);
         }
         if !rest.is_empty() {
             let mut last = [0; 16];
             last[..rest.len()].copy_from_slice(rest);
-            sum = step(sum, &last);
+            sum = step(key, sum, &last);
         }
         sum = fold(sum ^ part.len() as u64, ROOTS[2]);
     }
@@ -97,12 +99,12 @@ fn sum(secret: u64, number: u64, header: &[u8], body: &[u8]) -> u64 {
 }
 
 #[inline]
-fn step(sum: u64, bytes: &[u8; 16]) -> u64 {
+fn step(key: u64, sum: u64, bytes: &[u8; 16]) -> u64 {
     let word = |at: usize| {
         let half: [u8; 8] = bytes[at..at + 8].try_into().expect("half of sixteen");
         u64::from_le_bytes(half)
     };
-    fold(word(0) ^ ROOTS[1], word(8) ^ sum).wrapping_add(sum.rotate_left(23))
+    fold(word(0) ^ key, word(8) ^ sum).wrapping_add(sum.rotate_left(23))
 }
 
 #[cfg(test)]

@@ -14,9 +14,6 @@ pub(super) const UNCOUNTED_NONCE: u64 = 1 << 63;
 /// What is kept of a packet without messages, as nothing cannot be kept.
 const PING: &[u8] = &[0];
 
-/// No message in it has a deadline.
-const NEVER: Instant = Instant::from_nanos(u64::MAX);
-
 impl<S: Seal> Plain<S> {
     /// Appends the datagram whose turn it is: what was lost, what waits, what the peer must know.
     pub(super) fn send_what_is_due(
@@ -34,7 +31,9 @@ impl<S: Seal> Plain<S> {
             self.unanswered += 1;
             self.lose_oldest();
         }
-        self.send_lost(now, outbox, buffer, stats)
+        // Pieces that leave no room for it must not hold it back for ever.
+        self.owes_ack && self.send_ack(now, buffer)
+            || self.send_lost(now, outbox, buffer, stats)
             || self.send_messages(now, outbox, buffer, stats)
             || self.send_ping(now, is_overdue, buffer)
             || self.send_ack(now, buffer)
@@ -49,30 +48,27 @@ impl<S: Seal> Plain<S> {
         stats: &mut Stats,
     ) -> bool {
         while let Some(number) = self.lost.pop_front() {
-            let is_lost =
-                self.sent.find(number).is_some_and(|(kept, _)| kept.note.state == State::Lost);
-            if !is_lost {
-                continue;
-            }
+            let note = self.sent.find(number).map(|(kept, _)| kept.note);
+            let Some(note) = note.filter(|note| note.state == State::Lost) else { continue };
             let mut draft = self.begin(now, buffer);
-            let Some((kept, frames)) = self.sent.find(number) else { continue };
+            let Some((kept, content)) = self.sent.find(number) else { continue };
             kept.note.state = State::Done;
-            let expires = kept.note.expires;
-            let frames: &[u8] = if kept.note.is_ping { &[] } else { frames };
-            let length = frames.len();
-            if draft.body(buffer) + length > BODY {
+            kept.note.link = number + 1;
+            self.lost_count -= 1;
+            self.pings -= usize::from(note.is_ping);
+            let (frames, expiries) = split_expiries(content, note);
+            if draft.body(buffer) + frames.len() > BODY {
                 draft.forget_ack(buffer);
             }
-            let given_up = put_wanted(frames, outbox, expires <= now, buffer);
-            stats.pieces_given_up += given_up;
-            self.lost_count -= 1;
+            let expired = Expired { now, expiries, left: &mut self.expiries };
+            stats.pieces_given_up += put_wanted(frames, outbox, expired, buffer);
             if draft.is_empty(buffer) {
                 buffer.truncate(draft.start);
                 continue;
             }
             stats.resends += 1;
             self.forget_done();
-            self.finish(now, draft, expires, buffer);
+            self.finish(now, draft, note.link, buffer);
             return true;
         }
         self.forget_done();
@@ -90,14 +86,14 @@ impl<S: Seal> Plain<S> {
             return false;
         }
         let mut draft = self.begin(now, buffer);
-        let mut expires = NEVER;
+        let expiries = &mut self.expiries;
         loop {
             let beside = draft.body(buffer).saturating_sub(FREE);
             #[allow(clippy::cast_possible_truncation, reason = "an acknowledgement")]
             let reserved = beside as u16;
             let emit =
                 |channel: Channel, tag: crate::outbox::Tag, piece: crate::pack::Piece<'_>| {
-                    expires = expires.min(tag.expires);
+                    expiries.extend(tag.expires);
                     let frame = Frame {
                         channel: channel.0,
                         key: tag.key,
@@ -119,7 +115,7 @@ impl<S: Seal> Plain<S> {
             }
             draft.forget_ack(buffer);
         }
-        self.finish(now, draft, expires, buffer);
+        self.finish(now, draft, self.number, buffer);
         true
     }
 
@@ -129,7 +125,7 @@ impl<S: Seal> Plain<S> {
             return false;
         }
         let draft = self.begin(now, buffer);
-        self.finish(now, draft, NEVER, buffer);
+        self.finish(now, draft, self.number, buffer);
         true
     }
 
@@ -164,30 +160,40 @@ impl<S: Seal> Plain<S> {
                 has_ack = true;
             }
         }
-        Draft { start, has_ack, frames: buffer.len() }
+        Draft { start, has_ack, owes_ack: false, frames: buffer.len() }
     }
 
-    /// Numbers the packet, keeps its messages, and protects it.
-    fn finish(&mut self, now: Instant, draft: Draft, expires: Instant, buffer: &mut Vec<u8>) {
+    /// Numbers the packet, keeps its messages, which first left under the number `first`, and protects it.
+    fn finish(&mut self, now: Instant, draft: Draft, first: u64, buffer: &mut Vec<u8>) {
         let number = self.number;
         self.number += 1;
         let is_ping = draft.is_empty(buffer);
-        let frames = if is_ping { PING } else { &buffer[draft.frames..] };
         if self.in_flight + self.lost_count == 0 {
             self.moved = now;
         }
+        let end = buffer.len();
+        #[allow(clippy::cast_possible_truncation, reason = "fewer than the body has bytes")]
+        let deadlines = self.expiries.len() as u16;
+        for expires in self.expiries.drain(..) {
+            buffer.extend_from_slice(&expires.as_nanos().to_le_bytes());
+        }
+        let content = if is_ping { PING } else { &buffer[draft.frames..] };
         self.in_flight += 1;
-        self.in_flight_bytes += frames.len();
-        self.sent.push(number, frames, now, Note { state: State::InFlight, is_ping, expires });
+        self.in_flight_bytes += content.len();
+        self.pings += usize::from(is_ping);
+        let note = Note { state: State::InFlight, is_ping, deadlines, link: first };
+        self.sent.push(number, content, now, note);
+        buffer.truncate(end);
         self.put_header(0, number, &draft, buffer);
         self.protect(number, &draft, buffer);
+        self.owes_ack = draft.owes_ack;
         (self.asked_at, self.spoke) = (now, now);
     }
 
     fn put_header(&mut self, mut flags: u8, number: u64, draft: &Draft, buffer: &mut [u8]) {
         if draft.has_ack {
             flags |= flags::ACK;
-            (self.unacknowledged, self.ack_at) = (0, None);
+            (self.unacknowledged, self.ack_at, self.owes_ack) = (0, None, false);
         }
         #[allow(clippy::cast_possible_truncation, reason = "the wire's part")]
         let number = number as u32;
@@ -204,11 +210,14 @@ impl<S: Seal> Plain<S> {
         self.seal.seal(nonce, &header, body, tag);
     }
 
-    /// The oldest packet under way counts as lost, as nobody answers.
+    /// Nobody answers: of the packets under way one counts as lost. By turns that with the oldest messages, as it may be
+    /// what the peer waits for and has no room for anything else, and that sent longest ago. O(packets kept).
     fn lose_oldest(&mut self) {
-        let first = self.sent.first();
-        let oldest =
-            self.sent.records_from(first).find(|(_, kept)| kept.note.state == State::InFlight);
+        let by_age = self.unanswered % 2 == 1;
+        let under_way = self.sent.records_from(self.judged);
+        let oldest = under_way
+            .filter(|(_, kept)| kept.note.state == State::InFlight)
+            .min_by_key(|(number, kept)| if by_age { kept.note.link } else { *number });
         let Some((number, kept)) = oldest else { return };
         kept.note.state = State::Lost;
         self.in_flight -= 1;
@@ -217,12 +226,12 @@ impl<S: Seal> Plain<S> {
         self.lost.push_front(number);
     }
 
-    /// Judges packets older than the newest that was acknowledged.
+    /// Judges packets older than the newest that was acknowledged. O(those not judged before).
     pub(super) fn find_lost(&mut self, now: Instant) {
         let after = self.round_trip.lost_after();
         self.lost_at = None;
-        let first = self.sent.first();
-        for (number, kept) in self.sent.records_from(first) {
+        let mut judged = self.acknowledged;
+        for (number, kept) in self.sent.records_from(self.judged) {
             if number >= self.acknowledged {
                 break;
             }
@@ -232,6 +241,7 @@ impl<S: Seal> Plain<S> {
             let late = kept.sent.saturating_add(after);
             if late > now && self.acknowledged - 1 - number < super::recovery::REORDERED {
                 self.lost_at = Some(self.lost_at.map_or(late, |earlier| earlier.min(late)));
+                judged = judged.min(number);
                 continue;
             }
             kept.note.state = State::Lost;
@@ -240,6 +250,7 @@ impl<S: Seal> Plain<S> {
             self.lost_count += 1;
             self.lost.push_back(number);
         }
+        self.judged = judged;
     }
 
     /// Gives up the packets at the front that nobody needs any more.
@@ -256,6 +267,8 @@ impl<S: Seal> Plain<S> {
 struct Draft {
     start: usize,
     has_ack: bool,
+    /// There was an acknowledgement to give, and no room for it.
+    owes_ack: bool,
     /// Where the messages begin.
     frames: usize,
 }
@@ -273,14 +286,47 @@ impl Draft {
 
     /// Takes the acknowledgement out again: it will go alone.
     fn forget_ack(&mut self, buffer: &mut Vec<u8>) {
-        self.has_ack = false;
+        (self.has_ack, self.owes_ack) = (false, self.has_ack);
         self.frames = self.start + HEADER;
         buffer.truncate(self.frames);
     }
 }
 
+/// The messages of a packet that is kept, and when those with a deadline expire, eight bytes each.
+fn split_expiries(content: &[u8], note: Note) -> (&[u8], &[[u8; 8]]) {
+    if note.is_ping {
+        return (&[], &[]);
+    }
+    let (frames, expiries) = content.split_at(content.len() - 8 * usize::from(note.deadlines));
+    (frames, expiries.as_chunks().0)
+}
+
+/// When the messages of a lost packet expire, and those that have not.
+struct Expired<'a> {
+    now: Instant,
+    expiries: &'a [[u8; 8]],
+    left: &'a mut Vec<Instant>,
+}
+
+impl Expired<'_> {
+    /// Whether the next one with a deadline still has time.
+    fn is_next_in_time(&mut self) -> bool {
+        let Some((first, rest)) = self.expiries.split_first() else { return true };
+        self.expiries = rest;
+        let expires = Instant::from_nanos(u64::from_le_bytes(*first));
+        let is_in_time = expires > self.now;
+        self.left.extend(is_in_time.then_some(expires));
+        is_in_time
+    }
+}
+
 /// Copies the messages of a lost packet that are still worth it; how many are not.
-fn put_wanted(frames: &[u8], outbox: &Outbox, has_expired: bool, buffer: &mut Vec<u8>) -> u64 {
+fn put_wanted(
+    frames: &[u8],
+    outbox: &Outbox,
+    mut expired: Expired<'_>,
+    buffer: &mut Vec<u8>,
+) -> u64 {
     let mut reader = Reader(frames);
     let mut given_up = 0;
     while !reader.0.is_empty() {
@@ -291,7 +337,7 @@ fn put_wanted(frames: &[u8], outbox: &Outbox, has_expired: bool, buffer: &mut Ve
             Some(Delivery::Newest) => {
                 outbox.is_newest(outbox.channels().stream(channel, frame.key), frame.number)
             }
-            Some(Delivery::Deadline(_)) => !has_expired,
+            Some(Delivery::Deadline(_)) => expired.is_next_in_time(),
             _ => true,
         };
         if is_wanted {

@@ -9,7 +9,8 @@ use crate::Dropped;
 pub struct SetLimits {
     /// Sessions at most.
     pub sessions: usize,
-    /// What one session may receive in one tick; what is above is refused, whatever is in it.
+    /// What one session may receive in one tick; what is above is refused, whatever is in it. Damaged datagrams, forged ones
+    /// and copies do not count: anybody may have sent them.
     pub receive: TickBudget,
     /// What one session may send in one tick; what is above stays and leaves in the next.
     pub transmit: TickBudget,

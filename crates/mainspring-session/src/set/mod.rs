@@ -48,7 +48,7 @@ use self::inbox::{Mailbox, Verdict};
 use self::limits::Spent;
 use self::ring::Ring;
 use self::slab::Slab;
-use crate::{Channel, Event, MessageId, Refused, Session, Transmit, WireFormat};
+use crate::{Channel, Dropped, Event, MessageId, Refused, Session, Transmit, WireFormat};
 
 pub use self::inbox::Inbox;
 pub use self::limits::{InboxLimits, Rejected, SetLimits, SetStats, TickBudget};
@@ -259,11 +259,14 @@ impl<W: WireFormat> SessionSet<W> {
             self.stats.over_budget_bytes += datagram.len() as u64;
             return Err(Rejected::OverBudget);
         }
-        // Whatever is wrong with it, looking at it costs.
-        peer.received.add(datagram.len());
-        peer.session.handle_datagram(now, datagram).map_err(Rejected::Dropped)?;
-        self.mark(id);
-        Ok(())
+        let taken = peer.session.handle_datagram(now, datagram);
+        // Anything else a stranger can make in the peer's name, who shall have no part of its share. What is full may have
+        // brought an acknowledgement, and with it room to send.
+        if matches!(taken, Ok(()) | Err(Dropped::Full)) {
+            peer.received.add(datagram.len());
+            self.mark(id);
+        }
+        taken.map_err(Rejected::Dropped)
     }
 
     /// Ends a tick and begins the next: everyone has his share again, timeouts that are due are handled, and mail is

@@ -10,7 +10,8 @@ use super::handshake::{Accept, Cookie, Datagram, Kind, NotOne, Packet, Refusal};
 /// How long a client tries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// After so long without an answer it asks again, then after twice as long, and so on up to ten times as long.
+    /// After so long without an answer it asks again, then after twice as long, and so on up to ten times as long. At least
+    /// 1 ms.
     pub again_after: Duration,
     /// After so long it gives up.
     pub give_up_after: Duration,
@@ -60,7 +61,9 @@ pub struct Connecting {
 impl Connecting {
     /// Begins one. The nonce must be random: whoever does not know it cannot answer in the server's name.
     #[must_use]
-    pub fn new(protocol: u32, nonce: u64, patience: Patience, now: Instant) -> Self {
+    pub fn new(protocol: u32, nonce: u64, mut patience: Patience, now: Instant) -> Self {
+        // Whoever polls until there is nothing to send must come to an end.
+        patience.again_after = patience.again_after.max(Duration::from_millis(1));
         Self {
             protocol,
             nonce,
@@ -77,7 +80,7 @@ impl Connecting {
         if now < self.ask_at {
             return None;
         }
-        if self.unanswered >= COOKIE_TRIES {
+        if self.cookie.is_some() && self.unanswered >= COOKIE_TRIES {
             // The cookie may be too old by now, or the server another one.
             (self.cookie, self.unanswered) = (None, 0);
         }
@@ -100,7 +103,7 @@ impl Connecting {
     ) -> Result<Option<Accept>, ConnectError> {
         let wrong_version = Err(ConnectError::Refused(Refusal::WrongVersion));
         match Packet::from_datagram(datagram) {
-            Err(NotOne::OtherLayout { nonce }) if nonce == self.nonce => wrong_version,
+            Err(NotOne::OtherLayout { nonce, .. }) if nonce == self.nonce => wrong_version,
             Err(_) => Ok(None),
             Ok(packet) if packet.nonce != self.nonce => Ok(None),
             Ok(Packet { kind: Kind::Refuse(refusal), .. }) => Err(ConnectError::Refused(refusal)),

@@ -1,11 +1,12 @@
-//! The server's half of the handshake: who may come in. It keeps nothing of anybody.
+//! The server's half of the handshake: who may come in. It keeps nothing of anybody, but for when one of a thousandth of
+//! all addresses was last answered.
 //!
 //! ```text
 //!   client                             server
 //!     | Hello (nonce)                    |
 //!     |--------------------------------->|  nothing kept
 //!     |        Retry (nonce, cookie)     |
-//!     |<---------------------------------|  cookie = SipHash(secret; address, time window, protocol, nonce)
+//!     |<---------------------------------|  cookie = time, SipHash(secret; address, time, protocol, nonce)
 //!     | Connect (nonce, cookie)          |
 //!     |--------------------------------->|  the cookie is right: whoever sends from this address receives there too
 //!     |        Accept (nonce, ...)       |
@@ -15,7 +16,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use mainspring::time::{Instant, saturating_nanos};
+use mainspring::time::Instant;
 use siphasher::sip128::SipHasher24;
 
 use super::handshake::{Accept, Cookie, Datagram, Kind, NotOne, Packet, Refusal};
@@ -24,17 +25,23 @@ use crate::budget::Budget;
 /// Bounds of a [`Gate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GateLimits {
-    /// A cookie is good for the rest of the window in which it was made, and for the whole next one.
-    pub window: Duration,
+    /// For how long a cookie is good.
+    pub cookie_life: Duration,
     /// Answers a second, at most, over a second's worth saved up: so many to strangers, and as many connections accepted or
     /// refused, so that a flood of Hellos keeps out no one who is half in.
     pub replies_per_second: u32,
+    /// Between two connections accepted or refused that come from one address.
+    pub again_after: Duration,
 }
 
 impl Default for GateLimits {
-    /// Windows of 10 s, 1000 answers a second.
+    /// Cookies for 15 s, 1000 answers a second, 250 ms.
     fn default() -> Self {
-        Self { window: Duration::from_secs(10), replies_per_second: 1000 }
+        Self {
+            cookie_life: Duration::from_secs(15),
+            replies_per_second: 1000,
+            again_after: Duration::from_millis(250),
+        }
     }
 }
 
@@ -47,6 +54,8 @@ pub enum Answer {
     Connect {
         /// The number of his attempt. The same once more is the same attempt.
         nonce: u64,
+        /// When he was given his cookie: each has a moment of its own, so this is the order of attempts.
+        issued: Instant,
     },
     /// Nothing goes back.
     Silence(Ignored),
@@ -60,8 +69,10 @@ pub enum Ignored {
     Senseless,
     /// Its cookie is too old, or was never given to this address.
     BadCookie,
-    /// There have been too many in the last second.
+    /// There have been too many in the last second, or from this address.
     TooFast,
+    /// It is a late copy: of an attempt whose session is over, or before a newer one.
+    Late,
 }
 
 /// Counters of a [`Gate`]; they only grow.
@@ -82,6 +93,8 @@ pub struct GateStats {
     pub bad_cookies: u64,
     /// Ignored as [`Ignored::TooFast`].
     pub too_fast: u64,
+    /// Ignored as [`Ignored::Late`].
+    pub late: u64,
     /// Ignored as [`Ignored::Senseless`].
     pub senseless: u64,
 }
@@ -91,9 +104,13 @@ pub struct GateStats {
 pub struct Gate {
     secret: [u8; 16],
     protocol: u32,
-    window_ns: u64,
+    limits: GateLimits,
     strangers: Budget,
     proven: Budget,
+    /// When the last cookie was made.
+    issued: Instant,
+    /// When addresses may be accepted or refused again, found by a hash that changes each second.
+    again_at: Box<[Instant; SLOTS]>,
     accepted: u32,
     stats: GateStats,
 }
@@ -107,9 +124,11 @@ impl Gate {
         Self {
             secret,
             protocol,
-            window_ns: saturating_nanos(limits.window).max(1),
+            limits,
             strangers: budget,
             proven: budget,
+            issued: Instant::ORIGIN,
+            again_at: Box::new([Instant::ORIGIN; SLOTS]),
             accepted: 0,
             stats: GateStats::default(),
         }
@@ -118,10 +137,11 @@ impl Gate {
     /// Says what becomes of a datagram from `address`. No input panics.
     pub fn handle(&mut self, now: Instant, address: SocketAddr, datagram: &[u8]) -> Answer {
         let packet = match Packet::from_datagram(datagram) {
-            Ok(packet) if packet.protocol != self.protocol => Err(packet.nonce),
-            Ok(packet) => Ok(packet),
-            Err(NotOne::OtherLayout { nonce }) => Err(nonce),
-            Err(NotOne::Other | NotOne::Senseless) => return self.ignore(Ignored::Senseless),
+            Ok(packet) if packet.protocol == self.protocol => Ok(packet),
+            // Two servers that told each other so would never end.
+            Ok(Packet { nonce, kind: Kind::Hello | Kind::Connect(_), .. })
+            | Err(NotOne::OtherLayout { nonce, is_clients: true }) => Err(nonce),
+            Ok(_) | Err(_) => return self.ignore(Ignored::Senseless),
         };
         match packet {
             Ok(Packet { nonce, kind: Kind::Hello, .. }) => {
@@ -129,17 +149,19 @@ impl Gate {
                     return self.ignore(Ignored::TooFast);
                 }
                 self.stats.retries += 1;
-                let cookie = self.cookie(address, self.window(now), nonce);
+                self.issued = now.max(self.issued.saturating_add(Duration::from_nanos(1)));
+                let cookie = self.cookie(address, self.issued, nonce);
                 self.reply(nonce, Kind::Retry(cookie))
             }
             Ok(Packet { nonce, kind: Kind::Connect(cookie), .. }) => {
-                let window = self.window(now);
-                let is_good = |window| self.cookie(address, window, nonce) == cookie;
-                if !is_good(window) && !window.checked_sub(1).is_some_and(is_good) {
+                let issued = u64::from_le_bytes(std::array::from_fn(|k| cookie[k]));
+                let issued = Instant::from_nanos(issued);
+                let is_old = now >= issued.saturating_add(self.limits.cookie_life);
+                if is_old || self.cookie(address, issued, nonce) != cookie {
                     return self.ignore(Ignored::BadCookie);
                 }
                 self.stats.connects += 1;
-                Answer::Connect { nonce }
+                Answer::Connect { nonce, issued }
             }
             Ok(_) => self.ignore(Ignored::Senseless),
             Err(nonce) => {
@@ -152,12 +174,10 @@ impl Gate {
         }
     }
 
-    /// Makes what the next connection is made of; `None` if there have been too many in the last second.
-    pub fn accept(&mut self, now: Instant) -> Option<Accept> {
-        if !self.proven.take(now, 1) {
-            self.ignore(Ignored::TooFast);
-            return None;
-        }
+    /// Makes what the next connection is made of; `None` if there have been too many in the last second, or from this
+    /// address.
+    pub fn accept(&mut self, now: Instant, address: SocketAddr) -> Option<Accept> {
+        self.decide(now, address)?;
         let id = self.accepted;
         self.accepted = self.accepted.wrapping_add(1);
         self.stats.accepted += 1;
@@ -176,12 +196,10 @@ impl Gate {
         Packet { protocol: self.protocol, nonce, kind: Kind::Accept(accept) }.to_datagram()
     }
 
-    /// There is no place; the datagram that says so, or `None` if there have been too many in the last second.
-    pub fn refuse(&mut self, now: Instant, nonce: u64) -> Option<Datagram> {
-        if !self.proven.take(now, 1) {
-            self.ignore(Ignored::TooFast);
-            return None;
-        }
+    /// There is no place; the datagram that says so, or `None` if there have been too many in the last second, or from this
+    /// address.
+    pub fn refuse(&mut self, now: Instant, address: SocketAddr, nonce: u64) -> Option<Datagram> {
+        self.decide(now, address)?;
         self.stats.full += 1;
         let kind = Kind::Refuse(Refusal::Full);
         Some(Packet { protocol: self.protocol, nonce, kind }.to_datagram())
@@ -198,6 +216,7 @@ impl Gate {
             Ignored::Senseless => &mut self.stats.senseless,
             Ignored::BadCookie => &mut self.stats.bad_cookies,
             Ignored::TooFast => &mut self.stats.too_fast,
+            Ignored::Late => &mut self.stats.late,
         } += 1;
         Answer::Silence(reason)
     }
@@ -206,19 +225,36 @@ impl Gate {
         Answer::Reply(Packet { protocol: self.protocol, nonce, kind }.to_datagram())
     }
 
-    fn window(&self, now: Instant) -> u64 {
-        now.as_nanos() / self.window_ns
+    /// Whether somebody may be accepted or refused now: one address must not use up the share of all.
+    ///
+    /// Addresses share their places by chance, and another chance each second.
+    fn decide(&mut self, now: Instant, address: SocketAddr) -> Option<()> {
+        let hash = self.hash_of(SLOT_TAG, address, now.as_nanos() / 1_000_000_000, 0);
+        let slot = usize::from(u16::from_le_bytes([hash[0], hash[1]])) % SLOTS;
+        let again_at = &mut self.again_at[slot];
+        if now < *again_at || !self.proven.take(now, 1) {
+            self.ignore(Ignored::TooFast);
+            return None;
+        }
+        *again_at = now.saturating_add(self.limits.again_after);
+        Some(())
     }
 
-    fn cookie(&self, address: SocketAddr, window: u64, nonce: u64) -> Cookie {
+    fn cookie(&self, address: SocketAddr, issued: Instant, nonce: u64) -> Cookie {
+        let mut cookie = self.hash_of(COOKIE_TAG, address, issued.as_nanos(), nonce);
+        cookie[..8].copy_from_slice(&issued.as_nanos().to_le_bytes());
+        cookie
+    }
+
+    fn hash_of(&self, tag: u8, address: SocketAddr, time: u64, nonce: u64) -> [u8; 16] {
         let ip = match address.ip() {
             IpAddr::V4(ip) => ip.to_ipv6_mapped(),
             IpAddr::V6(ip) => ip,
         };
-        let mut input = [COOKIE_TAG; 39];
+        let mut input = [tag; 39];
         input[1..17].copy_from_slice(&ip.octets());
         input[17..19].copy_from_slice(&address.port().to_le_bytes());
-        input[19..27].copy_from_slice(&window.to_le_bytes());
+        input[19..27].copy_from_slice(&time.to_le_bytes());
         input[27..31].copy_from_slice(&self.protocol.to_le_bytes());
         input[31..].copy_from_slice(&nonce.to_le_bytes());
         self.hash(&input)
@@ -232,6 +268,10 @@ impl Gate {
 /// In front of what is hashed, so that a cookie is never somebody's seed.
 const COOKIE_TAG: u8 = 0;
 const ACCEPT_TAG: u8 = 1;
+const SLOT_TAG: u8 = 2;
+
+/// Places for addresses that were just accepted or refused.
+const SLOTS: usize = 1024;
 
 #[cfg(test)]
 #[allow(clippy::cast_possible_truncation, reason = "small numbers")]
@@ -284,16 +324,19 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_is_good_where_it_was_sent_to_and_for_one_to_two_windows() {
+    fn a_cookie_is_good_where_it_was_sent_to_and_for_its_time() {
         let mut gate = gate();
         let cookie = cookie(&mut gate, at(12_000), address(5), 99);
         let connect = packet(99, Kind::Connect(cookie));
         let bad = Answer::Silence(Ignored::BadCookie);
+        let good = Answer::Connect { nonce: 99, issued: at(12_000) };
+        let mut younger = cookie;
+        younger[..8].copy_from_slice(&at(20_000).as_nanos().to_le_bytes());
         for (now, from, datagram, expected) in [
-            (12_000, address(5), connect, Answer::Connect { nonce: 99 }),
-            (29_999, address(5), connect, Answer::Connect { nonce: 99 }),
-            (30_000, address(5), connect, bad),
-            (9_999, address(5), connect, bad),
+            (12_000, address(5), connect, good),
+            (26_999, address(5), connect, good),
+            (27_000, address(5), connect, bad),
+            (12_000, address(5), packet(99, Kind::Connect(younger)), bad),
             (12_000, address(6), connect, bad),
             (12_000, SocketAddr::from(([192, 0, 2, 2], 5)), connect, bad),
             (12_000, address(5), packet(98, Kind::Connect(cookie)), bad),
@@ -301,7 +344,7 @@ mod tests {
             assert_eq!(gate.handle(at(now), from, &datagram), expected, "{now} {from}");
         }
         let other_secret = Gate::new([7; 16], PROTOCOL, GateLimits::default(), at(0));
-        assert_ne!(other_secret.cookie(address(5), 1, 99), cookie);
+        assert_ne!(other_secret.cookie(address(5), at(12_000), 99), cookie);
         assert_eq!(
             (gate.stats().retries, gate.stats().connects, gate.stats().bad_cookies),
             (1, 2, 5)
@@ -335,27 +378,48 @@ mod tests {
         assert!((2900..=3000).contains(&replies), "{replies}");
         assert_eq!(gate.stats().too_fast, 100_000 - replies);
         let connect = packet(1, Kind::Connect(cookie));
-        assert_eq!(gate.handle(at(2000), address(1), &connect), Answer::Connect { nonce: 1 });
+        let issued = at(0).saturating_add(Duration::from_nanos(1));
+        let expected = Answer::Connect { nonce: 1, issued };
+        assert_eq!(gate.handle(at(2000), address(1), &connect), expected);
     }
 
     #[test]
     fn each_connection_gets_other_seeds() {
         let mut gate = gate();
-        let (first, second) = (gate.accept(at(0)).unwrap(), gate.accept(at(0)).unwrap());
+        let mut accept = |port| gate.accept(at(0), address(port)).unwrap();
+        let (first, second) = (accept(1), accept(2));
         assert_eq!((first.id, second.id), (0, 1));
         assert!(first.seeds != second.seeds && first.number != second.number);
         let mut same_secret = Gate::new(SECRET, 1, GateLimits::default(), at(0));
-        assert_eq!(same_secret.accept(at(0)), Some(first));
+        assert_eq!(same_secret.accept(at(0), address(1)), Some(first));
     }
 
     #[test]
     fn connections_are_accepted_and_refused_at_a_rate() {
         let limits = GateLimits { replies_per_second: 10, ..GateLimits::default() };
         let mut gate = Gate::new(SECRET, PROTOCOL, limits, at(0));
-        let accepted = (0..100).filter(|_| gate.accept(at(0)).is_some()).count();
-        assert_eq!((accepted, gate.refuse(at(0), 1)), (10, None));
-        assert_eq!(gate.refuse(at(100), 1), Some(packet(1, Kind::Refuse(Refusal::Full))));
+        let accepted = (0..100).filter(|port| gate.accept(at(0), address(*port)).is_some()).count();
+        assert_eq!((accepted, gate.refuse(at(0), address(200), 1)), (10, None));
+        let refused = Some(packet(1, Kind::Refuse(Refusal::Full)));
+        assert_eq!(gate.refuse(at(100), address(200), 1), refused);
         assert_eq!((gate.stats().accepted, gate.stats().full, gate.stats().too_fast), (10, 1, 91));
+    }
+
+    #[test]
+    fn one_address_has_no_more_than_its_share() {
+        let mut gate = gate();
+        let decided = |gate: &mut Gate, now: u64, port| match now % 2 {
+            0 => gate.accept(at(now), address(port)).is_some(),
+            _ => gate.refuse(at(now), address(port), 1).is_some(),
+        };
+        let busy = (0..10_000).filter(|now| decided(&mut gate, *now, 1)).count();
+        assert!((36..=50).contains(&busy), "every 250 ms, and where a second begins: {busy}");
+        // Beside it others are hardly ever in its place.
+        let others = (10_000..11_000).filter(|now| {
+            decided(&mut gate, *now, 1);
+            decided(&mut gate, *now, 2 + (now % 1000) as u16)
+        });
+        assert!(others.count() > 400);
     }
 
     /// What was learned by listening, changed here and there, in any order.
@@ -364,7 +428,7 @@ mod tests {
         let mut gate = gate();
         let mut random = crate::udp::tests::Random(1);
         let cookie = cookie(&mut gate, at(0), address(1), 1);
-        let accept = gate.accept(at(0)).unwrap();
+        let accept = gate.accept(at(0), address(1)).unwrap();
         let seeds = [
             Kind::Hello,
             Kind::Retry(cookie),
@@ -387,8 +451,8 @@ mod tests {
             }
             let from = address(random.below(3) as u16);
             let answer = gate.handle(at(nth as u64), from, &datagram);
-            if let Answer::Connect { nonce } = answer {
-                assert_eq!((nonce, from, nth < 20_000), (1, address(1), true));
+            if let Answer::Connect { nonce, .. } = answer {
+                assert_eq!((nonce, from, nth < 15_000), (1, address(1), true));
                 let expected = Packet { protocol: PROTOCOL, nonce: 1, kind: Kind::Connect(cookie) };
                 assert_eq!(Packet::from_datagram(&datagram), Ok(expected));
             }

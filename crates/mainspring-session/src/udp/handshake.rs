@@ -124,10 +124,12 @@ pub struct Packet {
 pub enum NotOne {
     /// They are something else; see [`is_handshake`].
     Other,
-    /// They have another layout; the protocol and the nonce are where they always are.
+    /// They have another layout; kind, protocol and nonce are where they always are.
     OtherLayout {
         /// The client's number.
         nonce: u64,
+        /// Whether it is one that a client sends.
+        is_clients: bool,
     },
     /// They have this layout, but no meaning.
     Senseless,
@@ -196,7 +198,8 @@ impl Packet {
         let cookie = || std::array::from_fn(|k| datagram[BODY_AT + k]);
         let nonce = u64_at(NONCE_AT);
         if datagram[LAYOUT_AT] != LAYOUT {
-            return Err(NotOne::OtherLayout { nonce });
+            let is_clients = matches!(datagram[KIND_AT], HELLO | CONNECT);
+            return Err(NotOne::OtherLayout { nonce, is_clients });
         }
         let kind = match datagram[KIND_AT] {
             HELLO => Kind::Hello,
@@ -284,7 +287,7 @@ mod tests {
         assert_eq!(changed(0, b'M'), Err(NotOne::Other));
         assert_eq!(Packet::from_datagram(&good[..63]), Err(NotOne::Other));
         assert_eq!(Packet::from_datagram(&[]), Err(NotOne::Other));
-        assert_eq!(changed(7, 2), Err(NotOne::OtherLayout { nonce: 42 }));
+        assert_eq!(changed(7, 2), Err(NotOne::OtherLayout { nonce: 42, is_clients: false }));
         assert_eq!(changed(8, 0), Err(NotOne::Senseless));
         assert_eq!(changed(8, 6), Err(NotOne::Senseless));
         assert_eq!(changed(24, 3), Err(NotOne::Senseless));

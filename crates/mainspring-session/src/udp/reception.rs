@@ -23,6 +23,7 @@ pub(super) struct Reception<W> {
     pub(super) gate: Gate,
     make: Make<W>,
     by_address: HashMap<SocketAddr, PeerId>,
+    departed: Departed,
     /// By the peers' indices.
     peers: Vec<Option<Known>>,
     /// What happened to peers as such.
@@ -36,8 +37,8 @@ struct Known {
     id: PeerId,
     address: SocketAddr,
     nonce: u64,
-    /// The attempt before this one, from the same address: a late copy of it is not a new one.
-    nonce_before: Option<u64>,
+    /// When the cookie of this attempt was made: what comes with an older one is late.
+    issued: Instant,
     accept: Accept,
     /// Not sooner is he told so again.
     again_at: Instant,
@@ -46,7 +47,8 @@ struct Known {
 impl<W: WireFormat> Reception<W> {
     pub(super) fn new(set: SessionSet<W>, gate: Gate, make: Make<W>) -> Self {
         let (by_address, peers, news) = (HashMap::new(), Vec::new(), VecDeque::new());
-        Self { set, gate, make, by_address, peers, news, strangers: 0 }
+        let departed = Departed::new(set.limits().sessions);
+        Self { set, gate, make, by_address, departed, peers, news, strangers: 0 }
     }
 
     /// Takes a datagram to whom it belongs; the answer to one of the handshake.
@@ -59,7 +61,7 @@ impl<W: WireFormat> Reception<W> {
         if is_handshake(datagram) {
             return match self.gate.handle(now, from, datagram) {
                 Answer::Reply(reply) => Some(reply),
-                Answer::Connect { nonce } => self.connect(now, from, nonce),
+                Answer::Connect { nonce, issued } => self.connect(now, from, nonce, issued),
                 Answer::Silence(_) => None,
             };
         }
@@ -89,6 +91,7 @@ impl<W: WireFormat> Reception<W> {
             && let Some(known) = known.take_if(|known| known.id == id)
         {
             self.by_address.remove(&known.address);
+            self.departed.note(known.address, known.issued);
         }
         self.set.remove(id)
     }
@@ -106,30 +109,38 @@ impl<W: WireFormat> Reception<W> {
     }
 
     /// Somebody has proved his address, for the first time or again.
-    fn connect(&mut self, now: Instant, from: SocketAddr, nonce: u64) -> Option<Datagram> {
+    fn connect(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        nonce: u64,
+        issued: Instant,
+    ) -> Option<Datagram> {
         let old = self.find(from);
-        let mut nonce_before = None;
+        let mut newest = self.departed.newest(from);
         if let Some(known) = old.and_then(|id| self.peers.get_mut(id.index())?.as_mut()) {
             if known.nonce == nonce {
                 if now < known.again_at {
                     self.gate.ignore(Ignored::TooFast);
                     return None;
                 }
+                known.issued = known.issued.max(issued);
                 known.again_at = now.saturating_add(AGAIN_AFTER);
                 return Some(self.gate.welcome(nonce, known.accept));
             }
-            if known.nonce_before == Some(nonce) {
-                return None;
-            }
-            nonce_before = Some(known.nonce);
+            newest = newest.max(Some(known.issued));
+        }
+        if newest.is_some_and(|newest| issued <= newest) {
+            self.gate.ignore(Ignored::Late);
+            return None;
         }
         let sessions = self.set.limits().sessions;
         let has_place = self.set.len() - usize::from(old.is_some()) < sessions;
         // An application that reads no news gets no more of them.
         if !has_place || self.news.len() / 2 >= sessions {
-            return self.gate.refuse(now, nonce);
+            return self.gate.refuse(now, from, nonce);
         }
-        let accept = self.gate.accept(now)?;
+        let accept = self.gate.accept(now, from)?;
         if let Some(old) = old {
             // The client has begun anew, and knows nothing of its old session.
             self.remove(old);
@@ -140,11 +151,12 @@ impl<W: WireFormat> Reception<W> {
             self.peers.resize_with(id.index() + 1, || None);
         }
         let again_at = now.saturating_add(AGAIN_AFTER);
-        let known = Known { id, address: from, nonce, nonce_before, accept, again_at };
-        if let Some(gone) = self.peers[id.index()].replace(known)
-            && self.by_address.get(&gone.address) == Some(&gone.id)
-        {
-            self.by_address.remove(&gone.address);
+        let known = Known { id, address: from, nonce, issued, accept, again_at };
+        if let Some(gone) = self.peers[id.index()].replace(known) {
+            if self.by_address.get(&gone.address) == Some(&gone.id) {
+                self.by_address.remove(&gone.address);
+            }
+            self.departed.note(gone.address, gone.issued);
         }
         self.by_address.insert(from, id);
         self.news.push_back((id, ServerEvent::Opened { address: from }));
@@ -155,6 +167,36 @@ impl<W: WireFormat> Reception<W> {
     pub(super) fn kept(&self) -> (usize, usize, usize, usize) {
         let peers = self.peers.iter().flatten().count();
         (self.set.len(), self.by_address.len(), peers, self.news.len())
+    }
+}
+
+/// The attempts of those who have gone, so that no late copy of one opens a session with nobody. As many as there may be
+/// sessions: a copy that is later than that does.
+struct Departed {
+    by_address: HashMap<SocketAddr, Instant>,
+    order: VecDeque<(SocketAddr, Instant)>,
+    most: usize,
+}
+
+impl Departed {
+    fn new(most: usize) -> Self {
+        Self { by_address: HashMap::new(), order: VecDeque::new(), most: most.max(1) }
+    }
+
+    fn note(&mut self, address: SocketAddr, issued: Instant) {
+        if self.order.len() >= self.most
+            && let Some((oldest, issued)) = self.order.pop_front()
+            && self.by_address.get(&oldest) == Some(&issued)
+        {
+            self.by_address.remove(&oldest);
+        }
+        self.by_address.insert(address, issued);
+        self.order.push_back((address, issued));
+    }
+
+    /// When the newest cookie was made that somebody at this address came in with.
+    fn newest(&self, address: SocketAddr) -> Option<Instant> {
+        self.by_address.get(&address).copied()
     }
 }
 

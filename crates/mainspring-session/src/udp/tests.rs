@@ -20,7 +20,8 @@ const NOW: Instant = Instant::from_nanos(1_000_000_000);
 
 fn reception(sessions: usize) -> Reception<Ac> {
     let set = SessionSet::new(SetLimits { sessions, ..SetLimits::default() }, NOW);
-    let limits = GateLimits { replies_per_second: 1 << 30, ..GateLimits::default() };
+    let again_after = Duration::ZERO;
+    let limits = GateLimits { replies_per_second: 1 << 30, again_after, ..GateLimits::default() };
     let gate = Gate::new([9; 16], PROTOCOL, limits, NOW);
     Reception::new(set, gate, Box::new(|accept, now| ac::server(accept.ac_server(), now)))
 }
@@ -122,7 +123,9 @@ fn full_is_said_and_a_place_that_becomes_free_is_given_away() {
     reception.set.remove(id).unwrap();
     accepted(&mut reception, address(3), &connects[2]);
     assert_eq!(reception.kept(), (2, 2, 2, 2));
-    assert_eq!(answer(&mut reception, address(1), &connects[0]), refused);
+    assert_eq!(answer(&mut reception, address(1), &connects[0]), None, "a late copy");
+    let anew = hello(&mut reception, address(1), 9);
+    assert_eq!(answer(&mut reception, address(1), &anew), refused);
 }
 
 #[test]
