@@ -10,6 +10,7 @@ use common::{START, assert_received, message};
 use mainspring::clock::Monotonic;
 use mainspring::time::{Clock, Instant};
 use mainspring_session::ac::{self, Ac, Config};
+use mainspring_session::channel::{ChannelConfig, Channels};
 use mainspring_session::link::{Conditions, Link};
 use mainspring_session::outbox::OutboxLimits;
 use mainspring_session::set::{PeerId, Rejected, SessionSet, SetLimits, TickBudget};
@@ -485,4 +486,24 @@ mod mail {
         is_send::<SessionSet<Ac>>();
         is_shared::<mainspring_session::set::Inbox>();
     }
+}
+
+/// What is larger than its channel's bound is dropped and counted, and does not keep what is behind it waiting.
+#[test]
+fn mail_that_never_fits_stops_nothing() {
+    let small = ChannelConfig { bytes: 100, ..ChannelConfig::default() };
+    let channels = Channels::new([ChannelConfig::default(), small]);
+    let [server, _] = common::plain_ends(&channels, Limits::default());
+    let mut set = SessionSet::new(SetLimits::default(), START);
+    let id = set.insert(server).unwrap();
+    // Something is under way and not acknowledged.
+    set.enqueue(id, Channel(0), b"before").unwrap();
+    let mut buffer = Vec::new();
+    assert!(set.poll_transmit(START, &mut buffer).is_some());
+    let inbox = set.inbox(id).unwrap();
+    inbox.post(Channel(1), &[1; 101]).unwrap();
+    inbox.post(Channel(0), b"behind it").unwrap();
+    set.advance(after(1));
+    assert!(set.poll_transmit(after(1), &mut buffer).is_some());
+    assert_eq!((set.stats().mail_accepted, set.stats().mail_refused), (1, 1));
 }

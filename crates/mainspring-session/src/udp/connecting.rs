@@ -165,8 +165,17 @@ mod tests {
             assert!(connecting.next_timeout() > now);
             now = connecting.next_timeout();
         }
-        assert_eq!(asked[..6], [0, 100, 300, 700, 1500, 2500]);
+        let expected = [0, 100, 300, 700, 1500, 2500, 3500, 4500, 5500, 6500, 7500, 8500, 9500];
+        assert_eq!(asked, expected);
         assert_eq!((now, connecting.handle_timeout(now)), (at(10_000), Err(ConnectError::Silent)));
+    }
+
+    #[test]
+    fn no_patience_at_all_comes_to_an_end() {
+        let patience = Patience { again_after: Duration::ZERO, ..Patience::default() };
+        let mut connecting = Connecting::new(1, 42, patience, at(0));
+        assert!(connecting.poll_transmit(at(0)).is_some());
+        assert_eq!(connecting.poll_transmit(at(0)), None);
     }
 
     #[test]

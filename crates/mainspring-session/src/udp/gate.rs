@@ -364,6 +364,25 @@ mod tests {
         assert_eq!(gate.stats().wrong_version, 2);
     }
 
+    /// One datagram with a forged sender must not make two servers of different protocols talk for ever.
+    #[test]
+    fn two_servers_do_not_talk_to_each_other() {
+        let mut gates = [1, 2]
+            .map(|protocol| Gate::new(SECRET, protocol, GateLimits::default(), Instant::ORIGIN));
+        for layout in [1, 2] {
+            let mut datagram = Packet { protocol: 1, nonce: 7, kind: Kind::Hello }.to_datagram();
+            datagram[7] = layout;
+            let mut answers = 0;
+            while let Answer::Reply(reply) =
+                gates[1 - answers % 2].handle(at(0), address(1), &datagram)
+            {
+                (datagram, answers) = (reply, answers + 1);
+                datagram[7] = layout;
+            }
+            assert_eq!(answers, 1);
+        }
+    }
+
     #[test]
     fn a_flood_of_hellos_is_answered_at_a_rate_and_keeps_out_no_one_with_a_cookie() {
         let mut gate = gate();

@@ -107,6 +107,64 @@ fn who_begins_anew_gets_a_new_session_and_a_late_copy_changes_nothing() {
     assert_eq!(reception.kept(), (1, 1, 1, 0));
 }
 
+/// Copies of a Connect that the network kept for a while: of two attempts ago, and of a session that is over.
+#[test]
+fn late_copies_end_nothing_and_open_nothing() {
+    let mut reception = reception(10);
+    let mut body = Vec::new();
+    let connects: Vec<Datagram> =
+        (1..4).map(|nonce| hello(&mut reception, address(1), nonce)).collect();
+    for connect in &connects {
+        accepted(&mut reception, address(1), connect);
+    }
+    while reception.poll_event(&mut body).is_some() {}
+    for late in &connects[..2] {
+        assert_eq!(answer(&mut reception, address(1), late), None);
+    }
+    assert_eq!((reception.poll_event(&mut body), reception.kept()), (None, (1, 1, 1, 0)));
+
+    let id = reception.set.ids().next().unwrap();
+    reception.remove(id).unwrap();
+    for late in &connects {
+        assert_eq!(answer(&mut reception, address(1), late), None);
+    }
+    assert_eq!((reception.kept(), reception.gate.stats().late), ((0, 0, 0, 0), 5));
+    let anew = hello(&mut reception, address(1), 3);
+    accepted(&mut reception, address(1), &anew);
+}
+
+/// One address, three cookies, all day: others come in, and are told if they cannot.
+#[test]
+fn one_address_keeps_no_other_out() {
+    for places in [1000, 1] {
+        let limits = GateLimits { replies_per_second: 50, ..GateLimits::default() };
+        let mut reception = reception(places);
+        reception.gate = Gate::new([9; 16], PROTOCOL, limits, NOW);
+        let inside = hello(&mut reception, address(3), 1);
+        accepted(&mut reception, address(3), &inside);
+        let bad: Vec<Datagram> =
+            (0..3).map(|nonce| hello(&mut reception, address(1), nonce)).collect();
+        let mut random = Random(1);
+        let good: Vec<Datagram> =
+            (0..40).map(|port| hello(&mut reception, address(10 + port), 1)).collect();
+        let mut told = 0;
+        for millis in 0..8000 {
+            let now = NOW.saturating_add(Duration::from_millis(millis));
+            let datagram = &bad[random.below(3) as usize];
+            let _ = reception.handle_datagram(now, address(1), datagram);
+            while reception.poll_event(&mut Vec::new()).is_some() {}
+            if millis % 200 == 199 {
+                let port = (millis / 200) as u16;
+                let datagram = &good[usize::from(port)];
+                told += u32::from(
+                    reception.handle_datagram(now, address(10 + port), datagram).is_some(),
+                );
+            }
+        }
+        assert!(told >= 38, "{told} of 40 with {places} places: {:?}", reception.gate.stats());
+    }
+}
+
 #[test]
 fn full_is_said_and_a_place_that_becomes_free_is_given_away() {
     let mut reception = reception(2);

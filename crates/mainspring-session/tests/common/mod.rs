@@ -180,6 +180,28 @@ impl<W: WireFormat> Pair<W> {
     }
 }
 
+pub(crate) const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// Two ends without a network.
+pub(crate) fn plain_ends(channels: &Channels, limits: Limits) -> [Session<Plain>; 2] {
+    let end = |config: plain::Config| {
+        Session::new(Plain::new(config.with_channels(channels.clone()), START), limits, START)
+    };
+    [end(plain::Config::server(7, 1)), end(plain::Config::client(7, 1))]
+}
+
+/// All that a session has to send now.
+pub(crate) fn transmit<W: WireFormat>(session: &mut Session<W>, now: Instant) -> Vec<Vec<u8>> {
+    let mut buffer = Vec::new();
+    std::iter::from_fn(|| {
+        buffer.clear();
+        session.poll_transmit(now, &mut buffer).map(|_| buffer.clone())
+    })
+    .collect()
+}
+
 /// A message that says which of its channel it is; its bytes follow from that.
 pub(crate) fn message(channel: u8, nth: u32, length: usize) -> Vec<u8> {
     let mut message: Vec<u8> =
