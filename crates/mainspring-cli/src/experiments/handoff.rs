@@ -4,6 +4,9 @@
 //! before, over and over. Every twentieth timer is due at once instead and left to fire, so 95 % are cancelled before they
 //! are due. Given is the wall time of all threads together over all pairs: with two threads, half of what each sees.
 
+#[cfg(feature = "compare")]
+mod rivals;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -20,8 +23,24 @@ use crate::report::table::{Block, Table};
 use crate::stopwatch::Stopwatch;
 use crate::workload::Random;
 
+/// Whose timers they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Engine {
+    /// One scheduler thread, every firing to one function
+    Sink,
+    /// Sleeps made from outside a current-thread runtime
+    #[cfg(feature = "compare")]
+    Tokio,
+    #[cfg(feature = "compare")]
+    AsyncIo,
+    #[cfg(feature = "compare")]
+    FuturesTimer,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
+    pub(crate) engines: Vec<Engine>,
     pub(crate) threads: Vec<u32>,
     /// Of each thread, in each round.
     pub(crate) pairs: u32,
@@ -30,13 +49,31 @@ pub(crate) struct Plan {
 
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
-    pub(crate) engine: &'static str,
+    pub(crate) engine: Engine,
     pub(crate) threads: u32,
     pub(crate) ns_per_pair: f64,
     pub(crate) spread: Spreads,
     /// Of the arming calls, those that found the mailbox full and came again.
     #[serde(skip)]
     pub(crate) refused_percent: f64,
+    /// All that were left to fire have fired, and no others.
+    pub(crate) valid: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
+}
+
+/// Where threads arm timers and cancel them.
+trait Hand: Sync {
+    type Timer: Send;
+
+    /// `None` if there is no room now.
+    fn arm(&self, delay: Duration) -> Option<Self::Timer>;
+
+    /// Whether it had not fired, as far as is known.
+    fn cancel(&self, timer: Self::Timer) -> bool;
+
+    /// It is to fire. What must live until then is put into `left`.
+    fn leave(&self, timer: Self::Timer, left: &mut Vec<Self::Timer>);
 }
 
 impl Experiment for Plan {
@@ -50,7 +87,13 @@ impl Experiment for Plan {
     }
 
     fn full() -> Self {
-        Self { threads: vec![1, 2, 4, 8], pairs: 2_000_000, rounds: 5 }
+        let (engines, threads) = (vec![Engine::Sink], vec![1, 2, 4, 8]);
+        Self { engines, threads, pairs: 2_000_000, rounds: 5 }
+    }
+
+    #[cfg(feature = "compare")]
+    fn compare(&mut self) {
+        self.engines.extend([Engine::Tokio, Engine::AsyncIo, Engine::FuturesTimer]);
     }
 
     fn set_rounds(&mut self, rounds: u32) {
@@ -59,51 +102,57 @@ impl Experiment for Plan {
 
     fn estimate(&self) -> Duration {
         let pairs: u64 = self.threads.iter().map(|&threads| u64::from(threads * self.pairs)).sum();
-        Duration::from_nanos(pairs * u64::from(self.rounds) * 300)
+        let ns = |engine: &Engine| if *engine == Engine::Sink { 300 } else { 1000 };
+        let ns: u64 = self.engines.iter().map(ns).sum();
+        Duration::from_nanos(pairs * u64::from(self.rounds) * ns)
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Vec<Row>> {
-        context.progress.begin(Self::NAME, self.threads.len() as u64 * u64::from(self.rounds));
-        let mut rounds = vec![Vec::new(); self.threads.len()];
-        let mut refused = vec![0; self.threads.len()];
+        let cases: Vec<(Engine, u32)> = self
+            .engines
+            .iter()
+            .flat_map(|&engine| self.threads.iter().map(move |&threads| (engine, threads)))
+            .collect();
+        context.progress.begin(Self::NAME, cases.len() as u64 * u64::from(self.rounds));
+        let mut rounds: Vec<Vec<Round>> = vec![Vec::new(); cases.len()];
         for round in 0..u64::from(self.rounds) {
-            for (nth, &threads) in self.threads.iter().enumerate() {
-                let (ns, full) = self.round(threads, context.seed.wrapping_add(round))?;
-                rounds[nth].push(ns);
-                refused[nth] += full;
+            for (&(engine, threads), rounds) in cases.iter().zip(&mut rounds) {
+                rounds.push(self.round(engine, threads, context.seed.wrapping_add(round))?);
                 context.progress.step(1);
             }
         }
         context.progress.end();
-        Ok(self
-            .threads
-            .iter()
-            .zip(rounds.iter().zip(refused))
-            .map(|(&threads, (rounds, refused))| {
-                let calls = f64::from(threads) * f64::from(self.pairs) * f64::from(self.rounds)
-                    + refused as f64;
-                let refused_percent = refused as f64 / calls * 100.0;
-                Row {
-                    engine: "sink",
-                    threads,
-                    ns_per_pair: median(rounds),
-                    spread: spreads([("ns_per_pair", &rounds[..])]),
-                    refused_percent,
-                }
-            })
-            .collect())
+        let row = |(&(engine, threads), rounds): (&(Engine, u32), Vec<Round>)| {
+            let refused: u64 = rounds.iter().map(|round| round.refused).sum();
+            let pairs = f64::from(threads) * f64::from(self.pairs) * f64::from(self.rounds);
+            let ns: Vec<f64> = rounds.iter().map(|round| round.ns_per_pair).collect();
+            let reason = rounds.into_iter().find_map(|round| round.fault);
+            Row {
+                engine,
+                threads,
+                ns_per_pair: median(&ns),
+                spread: spreads([("ns_per_pair", &ns[..])]),
+                refused_percent: refused as f64 / (pairs + refused as f64) * 100.0,
+                valid: reason.is_none(),
+                reason,
+            }
+        };
+        Ok(cases.iter().zip(rounds).map(row).collect())
     }
 
     fn show(&self, rows: &[Row]) -> Vec<Block> {
         let mut table = Table::new("A timer armed and another cancelled, 95 % before they are due")
+            .words("engine")
             .numbers("threads")
             .numbers("ns a pair")
             .numbers("pairs/s")
             .numbers("throughput")
             .numbers("refused %");
-        let base = rows.first().map_or(f64::NAN, |row| row.ns_per_pair);
         for row in rows {
+            let alone = rows.iter().find(|other| other.engine == row.engine);
+            let base = alone.map_or(f64::NAN, |row| row.ns_per_pair);
             table.row([
+                name(row.engine).to_owned(),
                 row.threads.to_string(),
                 format!("{:.0}", row.ns_per_pair),
                 format!("{:.2} M", 1e3 / row.ns_per_pair),
@@ -116,74 +165,183 @@ impl Experiment for Plan {
         );
         table.note(rounds_note(rows.iter().flat_map(|row| row.spread.values())));
         table.note("Refused: the mailbox was full, and the caller yielded and came again.");
+        if self.engines.len() > 1 {
+            table.note("Of other libraries: a future made, polled once, and dropped again. They do not say whether one had fired by then.");
+        }
+        for row in rows {
+            if let Some(reason) = &row.reason {
+                let (engine, threads) = (name(row.engine), row.threads);
+                table.note(format!("{engine} with {threads} threads: invalid: {reason}."));
+            }
+        }
         vec![table.into()]
     }
 }
 
 impl Plan {
-    /// Nanoseconds a pair, and how many calls were refused.
-    fn round(&self, threads: u32, seed: u64) -> Result<(f64, u64)> {
+    fn round(&self, engine: Engine, threads: u32, seed: u64) -> Result<Round> {
+        let at_once = u64::from(self.pairs.div_ceil(EVERY)) * u64::from(threads);
+        match engine {
+            Engine::Sink => self.round_of_sink(threads, seed, at_once),
+            #[cfg(feature = "compare")]
+            Engine::Tokio => {
+                let (runtime, handle) = rivals::Tokio::start()?;
+                let hand = rivals::tokio(handle);
+                let round = self.round_of_rival(&hand, threads, seed, || {
+                    at_once.cast_signed() - hand.fired().cast_signed()
+                });
+                runtime.stop()?;
+                Ok(round)
+            }
+            #[cfg(feature = "compare")]
+            Engine::AsyncIo => {
+                let hand = rivals::async_io();
+                Ok(self.round_of_rival(&hand, threads, seed, || {
+                    at_once.cast_signed() - hand.fired().cast_signed()
+                }))
+            }
+            #[cfg(feature = "compare")]
+            Engine::FuturesTimer => {
+                let hand = rivals::futures_timer();
+                Ok(self.round_of_rival(&hand, threads, seed, || {
+                    at_once.cast_signed() - hand.fired().cast_signed()
+                }))
+            }
+        }
+    }
+
+    fn round_of_sink(&self, threads: u32, seed: u64, at_once: u64) -> Result<Round> {
         let fired = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&fired);
         let scheduler = Scheduler::builder().start(move |_, (): &mut ()| {
             count.fetch_add(1, Ordering::Relaxed);
         })?;
-        let watch = Stopwatch::start();
-        let results: Vec<Pairs> = thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads)
-                .map(|nth| {
-                    let scheduler = &scheduler;
-                    scope.spawn(move || pairs(scheduler, self.pairs, seed ^ u64::from(nth) << 32))
-                })
-                .collect();
-            workers.into_iter().map(|worker| worker.join().expect("a worker that ends")).collect()
-        });
-        let elapsed_ns = watch.elapsed_ns();
+        let (round, _) = self.measure(&scheduler, threads, seed);
         let left = scheduler.shutdown().len() as u64;
-        let sum = |of: fn(&Pairs) -> u64| results.iter().map(of).sum::<u64>();
-        let at_once = u64::from(self.pairs.div_ceil(EVERY)) * u64::from(threads);
         let fired = fired.load(Ordering::Relaxed);
         ensure!(
             fired + left == at_once,
             "handoff: of {at_once} timers left to fire {fired} fired and {left} remain"
         );
-        ensure!(sum(|pairs| pairs.late) == 0, "handoff: a timer due in a second had fired already");
-        let all = f64::from(self.pairs) * f64::from(threads);
-        Ok((elapsed_ns as f64 / all, sum(|pairs| pairs.refused)))
+        ensure!(round.late == 0, "handoff: a timer due in a second had fired already");
+        Ok(round)
+    }
+
+    /// `missing` says how many of those left to fire have not yet: they have ten seconds to.
+    #[cfg(feature = "compare")]
+    fn round_of_rival<H: Hand>(
+        &self,
+        hand: &H,
+        threads: u32,
+        seed: u64,
+        missing: impl Fn() -> i64,
+    ) -> Round {
+        let (mut round, left) = self.measure(hand, threads, seed);
+        let watch = Stopwatch::start();
+        while missing() > 0 && watch.elapsed_ns() < 10_000_000_000 {
+            thread::park_timeout(Duration::from_millis(1));
+        }
+        drop(left);
+        round.fault = match missing() {
+            0 => None,
+            missing @ 1.. => Some(format!("{missing} timers did not fire")),
+            more => Some(format!("{} timers fired that were cancelled", -more)),
+        };
+        round
+    }
+
+    /// All pairs by all threads; and the timers that were left to fire.
+    fn measure<H: Hand>(&self, hand: &H, threads: u32, seed: u64) -> (Round, Vec<H::Timer>) {
+        let watch = Stopwatch::start();
+        let workers: Vec<Pairs<H::Timer>> = thread::scope(|scope| {
+            let work = |nth| pairs(hand, self.pairs, seed ^ u64::from(nth) << 32);
+            let workers: Vec<_> = (0..threads).map(|nth| scope.spawn(move || work(nth))).collect();
+            workers.into_iter().map(|worker| worker.join().expect("a worker that ends")).collect()
+        });
+        let elapsed_ns = watch.elapsed_ns();
+        let ns_per_pair = elapsed_ns as f64 / (f64::from(self.pairs) * f64::from(threads));
+        let mut round = Round { ns_per_pair, refused: 0, late: 0, fault: None };
+        let mut left = Vec::new();
+        for worker in workers {
+            round.refused += worker.refused;
+            round.late += worker.late;
+            left.extend(worker.left);
+        }
+        (round, left)
     }
 }
 
-struct Pairs {
+/// What one round said.
+#[derive(Clone, Debug)]
+struct Round {
+    ns_per_pair: f64,
+    /// Calls that were refused.
     refused: u64,
     /// Timers that could not be cancelled in time.
     late: u64,
+    fault: Option<String>,
 }
 
-fn pairs(scheduler: &Scheduler<()>, pairs: u32, seed: u64) -> Pairs {
+struct Pairs<T> {
+    refused: u64,
+    late: u64,
+    left: Vec<T>,
+}
+
+impl Hand for Scheduler<()> {
+    type Timer = Timer<()>;
+
+    fn arm(&self, delay: Duration) -> Option<Timer<()>> {
+        match self.after(delay, ()) {
+            Ok(timer) => Some(timer),
+            Err(Refused::Full(())) => None,
+            Err(_) => unreachable!("the scheduler runs until its workers are done"),
+        }
+    }
+
+    fn cancel(&self, timer: Timer<()>) -> bool {
+        timer.cancel() == Cancelled::Prevented
+    }
+
+    fn leave(&self, timer: Timer<()>, _: &mut Vec<Timer<()>>) {
+        timer.detach();
+    }
+}
+
+fn pairs<H: Hand>(hand: &H, pairs: u32, seed: u64) -> Pairs<H::Timer> {
     let mut random = Random::new(seed);
-    let mut result = Pairs { refused: 0, late: 0 };
-    let mut alive: Vec<Option<Timer<()>>> = (0..ALIVE).map(|_| None).collect();
+    let mut result = Pairs { refused: 0, late: 0, left: Vec::new() };
+    let mut alive: Vec<Option<H::Timer>> = (0..ALIVE).map(|_| None).collect();
     for pair in 0..pairs {
         let is_cancelled = pair % EVERY != 0;
         let delay = if is_cancelled { 1_000 + random.below(59_000) } else { 0 };
         let timer = loop {
-            match scheduler.after(Duration::from_millis(delay.into()), ()) {
-                Ok(timer) => break timer,
-                Err(Refused::Full(())) => result.refused += 1,
-                Err(_) => unreachable!("the scheduler runs until its workers are done"),
+            if let Some(timer) = hand.arm(Duration::from_millis(delay.into())) {
+                break timer;
             }
+            result.refused += 1;
             thread::yield_now();
         };
         let place = pair as usize % ALIVE;
-        if is_cancelled {
-            if let Some(old) = alive[place].replace(timer) {
-                result.late += u64::from(old.cancel() != Cancelled::Prevented);
-            }
-        } else {
-            timer.detach();
+        if !is_cancelled {
+            hand.leave(timer, &mut result.left);
+        } else if let Some(old) = alive[place].replace(timer) {
+            result.late += u64::from(!hand.cancel(old));
         }
     }
     result
+}
+
+const fn name(engine: Engine) -> &'static str {
+    match engine {
+        Engine::Sink => "sink",
+        #[cfg(feature = "compare")]
+        Engine::Tokio => "tokio",
+        #[cfg(feature = "compare")]
+        Engine::AsyncIo => "async-io",
+        #[cfg(feature = "compare")]
+        Engine::FuturesTimer => "futures-timer",
+    }
 }
 
 const ALIVE: usize = 1_000;
@@ -196,10 +354,15 @@ mod tests {
 
     #[test]
     fn a_tiny_run_is_valid() {
-        let plan = Plan { threads: vec![1, 3], pairs: 2_500, rounds: 2 };
-        for &threads in &plan.threads {
-            let (ns, _) = plan.round(threads, 1).unwrap();
-            assert!(ns > 0.0);
+        #[cfg_attr(not(feature = "compare"), allow(unused_mut, reason = "nobody to compare with"))]
+        let mut plan = Plan { threads: vec![1, 3], pairs: 2_500, rounds: 2, ..Plan::full() };
+        #[cfg(feature = "compare")]
+        plan.compare();
+        for &engine in &plan.engines {
+            for &threads in &plan.threads {
+                let round = plan.round(engine, threads, 1).unwrap();
+                assert!(round.ns_per_pair > 0.0 && round.fault.is_none(), "{engine:?}: {round:?}");
+            }
         }
     }
 }
