@@ -6,9 +6,10 @@
 //! | [`Delivery::Newest`] | the newest of each key, never an older one after it | the same | the same |
 //! | [`Delivery::Deadline`] | what is in time, never an older one after it | the same for each key | what is in time |
 //!
-//! A lossy message ([`Delivery::is_lossy`]) is replaced or given up only before it has left as a whole, or when a packet
-//! of it was lost. Formats that number messages across channels, as [`ac`](crate::ac) does, deliver everything that has
-//! begun to leave; there the choice ends with the queue.
+//! A lossy message ([`Delivery::is_lossy`]) is replaced only before it has begun to leave, and then the newer one takes its
+//! place in line; it is given up before it has left as a whole, or when a packet of it was lost. Formats that number messages
+//! across channels, as [`ac`](crate::ac) does, deliver everything that has begun to leave; there the choice ends with the
+//! queue.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -162,7 +162,14 @@ impl<W: WireFormat> Session<W> {
         limits.inbound.message_bytes = limits.inbound.message_bytes.min(most);
         let lengths = (least, limits.inbound.message_bytes);
         Self {
-            outbox: Outbox::new(limits.outbox, wire.shape(), wire.channels(), lengths),
+            // The other end is taken to have as much room.
+            outbox: Outbox::new(
+                limits.outbox,
+                wire.shape(),
+                wire.channels(),
+                lengths,
+                limits.inbound.waiting_bytes / 2,
+            ),
             pace: limits.pace.map(|rate| paced(rate, now)),
             inbound: Inbound::new(limits.inbound, wire.shape().data, least, wire.first_message()),
             wire,
@@ -241,10 +248,6 @@ impl<W: WireFormat> Session<W> {
                 self.stats.datagrams_received += 1;
                 self.heard = self.heard.max(now);
                 self.holds_memory |= !self.inbound.is_empty();
-                if self.inbound.has_passing() {
-                    // What has not come for so long as a rest takes is given up with it.
-                    (self.holds_memory, self.rest) = (true, None);
-                }
                 if heard == Heard::Goodbye {
                     self.end(Reason::Peer);
                 }

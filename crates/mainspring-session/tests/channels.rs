@@ -347,7 +347,9 @@ fn groups_of_the_first_format_may_be_newest_or_have_a_deadline() {
     };
     assert_eq!(of(Group::Ui), (0..ui).collect::<Vec<_>>());
     let newest = of(Group::Smartbox);
-    assert!(newest.is_sorted() && newest.len() < 1000, "{} of 2000", newest.len());
+    assert!(newest.len() < 1000, "{} of 2000", newest.len());
+    // A newer one takes the place of an older one of its key, so keys keep no order among each other.
+    assert!((0..10).all(|key| newest.iter().filter(|nth| *nth % 10 == key).is_sorted()));
     assert!(last.values().all(|nth| newest.contains(nth)));
     assert!(of(Group::Event).is_sorted());
 }

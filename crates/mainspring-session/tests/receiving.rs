@@ -421,3 +421,78 @@ fn one_packet_lost_twice_does_not_end_a_session() {
         now.saturating_duration_since(START)
     );
 }
+
+/// More long messages than a receiver has room for: they go one after the other.
+#[test]
+fn a_longest_message_on_each_of_twelve_channels_arrives() {
+    let channels = Channels::alike(12);
+    let path = Conditions { latency: ms(5), ..Conditions::default() };
+    let mut pair = Pair::plain(&channels, Limits::default(), path, 1);
+    for channel in 0..12 {
+        pair.server.session.enqueue(Channel(channel), &vec![channel; 1 << 20]).unwrap();
+    }
+    assert!(pair.settle(Duration::from_secs(200)));
+    assert_eq!(pair.client.received.len(), 12, "{:?}", pair.client.session.stats());
+}
+
+/// Updates at random, each of several parts, more than the pace lets through; in the end the newest of each is there.
+fn states(seed: u64, updates: u64, keys: u16, length: usize, pace: u32, loss: f64) {
+    let newest = ChannelConfig { delivery: Delivery::Newest, keys, ..ChannelConfig::default() };
+    let channels = Channels::new([newest, ChannelConfig::default()]);
+    let limits = Limits { pace: NonZeroU32::new(pace), ..Limits::default() };
+    let path = Conditions { latency: ms(20), loss_percent: loss, ..Conditions::default() };
+    let mut pair = Pair::plain(&channels, limits, path, seed);
+    let mut random = Random(seed);
+    let mut version = vec![0_u32; keys.into()];
+    for _ in 0..200 {
+        for _ in 0..updates {
+            let key = random.below(keys.into()) as u16;
+            let version = &mut version[usize::from(key)];
+            *version += 1;
+            let mut state = vec![0; 4 + random.below(length as u64) as usize];
+            state[..4].copy_from_slice(&version.to_le_bytes());
+            pair.server.session.enqueue_keyed(Channel(0), key, &state).unwrap();
+        }
+        pair.run_for(ms(50));
+        assert_eq!((pair.server.ended, pair.client.ended), (None, None), "seed {seed}");
+    }
+    let settled = pair.settle(Duration::from_secs(300));
+    let mut last = vec![0; keys.into()];
+    for (key, (_, state)) in pair.client.keys.iter().zip(&pair.client.received) {
+        let told = u32::from_le_bytes(state[..4].try_into().unwrap());
+        assert!(told > last[usize::from(*key)], "seed {seed}: an older one after a newer one");
+        last[usize::from(*key)] = told;
+    }
+    let stats = pair.client.session.stats();
+    assert!(settled && last == version, "seed {seed}: settled {settled}, {stats:?}");
+}
+
+#[test]
+fn states_in_parts_that_change_all_the_time_arrive() {
+    states(1, 300, 1000, 10_000, 500_000, 0.0);
+    for seed in 0..10 {
+        states(seed, 100, 200, 5_000, 300_000, 0.0);
+        states(seed, 20, 100, 4_000, 200_000, 10.0);
+    }
+}
+
+/// An outage is no rest: what was acknowledged before is there after it.
+#[test]
+fn a_message_in_parts_survives_an_outage_within_its_time() {
+    let minute = Delivery::Deadline(Duration::from_secs(60));
+    let channels = Channels::new([ChannelConfig { delivery: minute, ..ChannelConfig::default() }]);
+    let path = Conditions { latency: ms(20), ..Conditions::default() };
+    let limits = Limits { pace: NonZeroU32::new(10_000), ..Limits::default() };
+    let mut pair = Pair::plain(&channels, limits, path, 1);
+    pair.server.session.enqueue(Channel(0), &[7; 10_000]).unwrap();
+    pair.run_for(ms(400));
+    let outage = Conditions { loss_percent: 100.0, ..path };
+    pair.down.set_conditions(outage);
+    pair.up.set_conditions(outage);
+    pair.run_for(ms(7000));
+    pair.down.set_conditions(path);
+    pair.up.set_conditions(path);
+    pair.run_for(Duration::from_secs(30));
+    assert!(pair.server.session.is_settled());
+    assert_eq!(pair.client.received.len(), 1, "{:?}", pair.client.session.stats());
+}

@@ -277,3 +277,40 @@ fn memory_comes_back_between_pings() {
     let kept = [pair.server.session.memory_bytes(), pair.client.session.memory_bytes()];
     assert!(kept[0] < 64 << 10 && kept[1] < 64 << 10, "ten minutes later {kept:?} bytes are kept");
 }
+
+/// However little is under way.
+#[test]
+fn a_peer_that_acknowledges_nothing_is_given_up() {
+    for length in [5, 3400] {
+        let patient = Limits { idle_timeout: Duration::from_secs(100_000), ..Limits::default() };
+        let path = Conditions { latency: ms(5), ..Conditions::default() };
+        let mut pair = Pair::plain(&Channels::alike(1), patient, path, 1);
+        pair.down.set_conditions(Conditions { loss_percent: 100.0, ..path });
+        pair.server.session.enqueue(Channel(0), &vec![1; length]).unwrap();
+        pair.run_for(Duration::from_secs(1000));
+        let stats = pair.server.session.stats();
+        assert_eq!(pair.server.ended, Some(Reason::Unacknowledged), "{length}: {stats:?}");
+    }
+}
+
+/// All keys are told anew each tick, in the same order, on a line that carries half of them.
+#[test]
+fn no_key_starves() {
+    for longest in [300, 1500] {
+        let newest =
+            ChannelConfig { delivery: Delivery::Newest, keys: 100, ..ChannelConfig::default() };
+        let limits = Limits { pace: NonZeroU32::new(100 * longest), ..Limits::default() };
+        let path = Conditions { latency: ms(20), ..Conditions::default() };
+        let mut pair = Pair::plain(&Channels::new([newest]), limits, path, 1);
+        for tick in 0..600 {
+            for key in 0..100 {
+                // Now longer than the last one, now shorter.
+                let length = (longest - (tick * 97 + u32::from(key) * 31) % 200) as usize;
+                pair.server.session.enqueue_keyed(Channel(0), key, &vec![1; length]).unwrap();
+            }
+            pair.run_for(ms(50));
+        }
+        let missing = (0..100).filter(|key| !pair.client.keys.contains(key)).count();
+        assert_eq!(missing, 0, "of 100 keys never came in 30 s");
+    }
+}

@@ -236,11 +236,6 @@ impl Inbound {
         self.unread.messages()
     }
 
-    /// Whether parts of messages are here that nobody waits for.
-    pub(crate) fn has_passing(&self) -> bool {
-        self.passing.len() > 0
-    }
-
     /// Whether nothing that must be delivered waits, and everything has been read.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -177,11 +177,8 @@ impl Passing {
         self.messages.capacity() * size_of::<Message>() + parts.sum::<usize>()
     }
 
-    /// Gives up what may be lost, and memory.
+    /// Gives back memory in which there is nothing.
     pub(super) fn release(&mut self) {
-        while let Some(loose) = self.messages.iter().position(|message| message.is_loose) {
-            self.forget(loose);
-        }
         self.messages.shrink_to_fit();
     }
 

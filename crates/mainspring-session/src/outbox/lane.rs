@@ -70,12 +70,15 @@ impl Lane {
         let sequence = self.find_newest(config, key)?;
         let bytes = match sequence.checked_sub(self.queue_first) {
             Some(index) => self.queue.length_of(index_of(index)),
-            None => self.bundle.left_of(index_of(sequence.checked_sub(self.bundle_first)?)),
+            None => self.bundle.untouched(index_of(sequence.checked_sub(self.bundle_first)?)),
         };
         (bytes > 0).then_some(bytes)
     }
 
-    /// Appends a message, in the place of one that it replaces; whether it did.
+    /// Puts a message in the place of the one that it replaces, so that no key has to wait for ever, or appends it; whether
+    /// it did replace one.
+    ///
+    /// One that has begun to leave is not replaced: what keeps a receiver waiting for its rest would be a loss to all.
     pub(super) fn push(
         &mut self,
         message: &[u8],
@@ -84,14 +87,22 @@ impl Lane {
         key: u16,
         number: u64,
     ) -> bool {
-        let replaced = self.find_newest(config, key).is_some_and(|sequence| self.remove(sequence));
-        if self.queue.is_mostly_removed() {
-            self.close_gaps();
+        #[allow(clippy::cast_possible_truncation, reason = "wraps with the wire's 32 bits")]
+        let number = number as u32;
+        if let Some(replaced) = self.replaceable(config, key)
+            && let Some(sequence) = self.find_newest(config, key)
+        {
+            match sequence.checked_sub(self.queue_first) {
+                Some(index) => self.queue.replace(index_of(index), message, shape),
+                None => self.bundle.replace(index_of(sequence - self.bundle_first), message),
+            }
+            // What may be replaced has a stamp.
+            self.stamps[index_of(sequence - self.stamps_first)].number = number;
+            self.bytes = self.bytes - replaced + message.len();
+            return true;
         }
         let sequence = self.queue_first + self.queue.len() as u64;
         if is_stamped(config) {
-            #[allow(clippy::cast_possible_truncation, reason = "wraps with the wire's 32 bits")]
-            let number = number as u32;
             if self.stamps.is_empty() {
                 self.stamps_first = sequence;
             }
@@ -108,7 +119,12 @@ impl Lane {
         self.queue.push(message, shape);
         self.bytes += message.len();
         self.messages += 1;
-        replaced
+        false
+    }
+
+    /// Bytes of the next message if it is in several pieces: those that have left, and those that have not.
+    pub(super) fn first_long(&self) -> Option<(usize, usize)> {
+        self.bundle.first_long()
     }
 
     pub(super) fn is_under_way(&self) -> bool {
@@ -129,7 +145,7 @@ impl Lane {
             sequence += 1;
         }
         let next = self.queue_first + self.queue.len() as u64;
-        self.queue.close_gaps(|_, _| ());
+        self.queue.compact();
         self.bundle.begin(&mut self.queue, packer);
         (self.bundle_first, self.queue_first) = (next - self.bundle.len() as u64, next);
         self.stamps.clear();
@@ -208,19 +224,6 @@ impl Lane {
             self.stamps.range_mut(told..).for_each(|stamp| stamp.expires = expires);
         }
         self.untimed = 0;
-    }
-
-    /// Gives up the places, in the queue, of messages that were removed. O(what is left).
-    fn close_gaps(&mut self) {
-        let Self { queue, queue_first, stamps, stamps_first, newest, .. } = self;
-        // Only messages with stamps are replaced; those in the queue have the last ones.
-        let first_stamp = index_of(*queue_first - *stamps_first);
-        let left = queue.close_gaps(|from, to| {
-            let stamp = stamps[first_stamp + from];
-            stamps[first_stamp + to] = stamp;
-            newest[usize::from(stamp.key)] = *queue_first + to as u64 + 1;
-        });
-        stamps.truncate(first_stamp + left);
     }
 
     fn stamp(&self, sequence: u64) -> Option<&Stamp> {

@@ -61,6 +61,8 @@ pub struct Tag {
 pub struct Outbox {
     limits: OutboxLimits,
     lengths: (usize, usize),
+    /// Bytes of messages in several pieces that have begun to leave, at most.
+    most_begun: usize,
     shape: Shape,
     channels: Channels,
     /// One a channel, once there is anything to send.
@@ -78,18 +80,20 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// An empty one for messages of `least..=most` bytes.
+    /// An empty one for messages of `least..=most` bytes, so many bytes of which may have begun to leave at a time.
     pub(crate) fn new(
         limits: OutboxLimits,
         shape: Shape,
         channels: Channels,
         (least, most): (usize, usize),
+        most_begun: usize,
     ) -> Self {
         // Places in a queue are 32 bits, and it may hold as much again that was replaced.
         let limits = OutboxLimits { bytes: limits.bytes.min(1 << 30), ..limits };
         Self {
             limits,
             lengths: (least, most),
+            most_begun,
             shape,
             channels,
             lanes: Vec::new(),
@@ -270,11 +274,14 @@ impl Outbox {
             let before = (lane.bytes, lane.messages);
             let (is_ready, expired) = lane.begin_open(now);
             let mut used = 0;
-            if is_ready {
-                lane.next_packet_tagged(reserved, |tag, piece| used += emit(channel, tag, piece));
-            } else {
+            let next_long = lane.first_long();
+            if !is_ready {
                 self.waiting &= !(1 << channel.0);
+            } else if next_long.is_none_or(|(begun, left)| begun > 0 || self.may_begin(left)) {
+                let lane = &mut self.lanes[usize::from(channel.0)];
+                lane.next_packet_tagged(reserved, |tag, piece| used += emit(channel, tag, piece));
             }
+            let lane = &mut self.lanes[usize::from(channel.0)];
             if used == 0 {
                 too_large |= 1 << channel.0;
             } else {
@@ -289,8 +296,16 @@ impl Outbox {
         }
     }
 
-    /// Whether no later message of its stream has been accepted.
-    pub(crate) fn is_newest(&self, stream: u32, number: u32) -> bool {
+    /// Whether a message waits that is newer than all of its key that have begun to leave.
+    pub(crate) fn has_newer_waiting(&self, channel: Channel, key: u16) -> bool {
+        let nth = usize::from(channel.0);
+        let config = &self.channels.as_slice()[nth];
+        self.lanes.get(nth).is_some_and(|lane| lane.replaceable(config, key).is_some())
+    }
+
+    /// Whether no later message of its key has been accepted.
+    pub(crate) fn is_newest(&self, channel: Channel, key: u16, number: u32) -> bool {
+        let stream = self.channels.stream(channel, key);
         #[allow(clippy::cast_possible_truncation, reason = "wraps with the wire's 32 bits")]
         let next = self.numbers.get(stream as usize).map(|next| *next as u32);
         next == Some(number.wrapping_add(1))
@@ -331,6 +346,15 @@ impl Outbox {
         self.lanes.capacity() * size_of::<Lane>()
             + self.numbers.capacity() * size_of::<u64>()
             + self.lanes.iter().map(Lane::capacity_bytes).sum::<usize>()
+    }
+
+    /// Whether a message of so many bytes may begin: with all that have, it must fit into a receiver, who has to keep what
+    /// is not complete. One may always.
+    fn may_begin(&self, bytes: usize) -> bool {
+        let under_way = self.lanes.iter().filter_map(Lane::first_long);
+        let begun = under_way.filter(|(begun, _)| *begun > 0).map(|(begun, left)| begun + left);
+        let begun: usize = begun.sum();
+        begun == 0 || begun + bytes <= self.most_begun
     }
 
     fn lane(&self) -> Option<&Lane> {
@@ -431,7 +455,7 @@ mod tests {
 
     fn outbox(bytes: usize, messages: usize) -> Outbox {
         let limits = OutboxLimits { bytes, messages, ..OutboxLimits::default() };
-        Outbox::new(limits, SHAPE, Channels::alike(3), (4, 1000))
+        Outbox::new(limits, SHAPE, Channels::alike(3), (4, 1000), usize::MAX)
     }
 
     fn enqueue(outbox: &mut Outbox, channel: u8, message: &[u8]) -> Result<(), Refused> {

@@ -97,30 +97,17 @@ pub struct Taken {
 pub struct Queue {
     bytes: Vec<u8>,
     messages: Vec<Progress>,
-    /// Of both, what belongs to messages that were taken out.
-    removed_bytes: usize,
-    removed: usize,
+    /// Of the bytes, those of messages that were replaced by longer ones.
+    replaced_bytes: usize,
 }
 
 impl Queue {
     /// Appends a message. O(length), amortized.
     #[inline]
     pub fn push(&mut self, message: &[u8], shape: Shape) {
-        let length = u32::try_from(message.len()).expect("messages are refused at the door");
-        let start = u32::try_from(self.bytes.len()).expect("queues are bounded at the door");
-        let count = shape.pieces(length);
+        let start = self.bytes.len();
         self.bytes.extend_from_slice(message);
-        let mut message = Progress {
-            start,
-            length,
-            left: length,
-            next: 0,
-            count,
-            need: 0,
-            tail_sent: count == 1,
-        };
-        message.need = message.need_now(shape);
-        self.messages.push(message);
+        self.messages.push(Progress::of(start, message.len(), shape));
     }
 
     /// Messages that were pushed.
@@ -139,43 +126,46 @@ impl Queue {
     pub(crate) fn remove(&mut self, index: usize) -> usize {
         let message = &mut self.messages[index];
         let left = message.left;
-        self.removed += usize::from(left > 0);
-        self.removed_bytes += left as usize;
         (message.left, message.need) = (0, NEVER);
         left as usize
     }
 
-    /// Whether more of it was taken out than is left, so that closing the gaps costs no more than what made them.
-    pub(crate) fn is_mostly_removed(&self) -> bool {
-        self.removed > 32 && 2 * self.removed > self.messages.len()
-            || self.removed_bytes > 4096 && 2 * self.removed_bytes > self.bytes.len()
+    /// Puts another message in the place of one of which nothing has been sent. O(length), amortized.
+    pub(crate) fn replace(&mut self, index: usize, message: &[u8], shape: Shape) {
+        let old = self.messages[index];
+        let start = if message.len() <= old.length as usize {
+            let start = old.start as usize;
+            self.bytes[start..start + message.len()].copy_from_slice(message);
+            start
+        } else {
+            self.replaced_bytes += old.length as usize;
+            if self.replaced_bytes > 4096 && 2 * self.replaced_bytes > self.bytes.len() {
+                // What is in the place of this one is not needed any more.
+                self.messages[index].left = 0;
+                self.close_gaps();
+            }
+            self.bytes.extend_from_slice(message);
+            self.bytes.len() - message.len()
+        };
+        self.messages[index] = Progress::of(start, message.len(), shape);
     }
 
-    /// Closes the places of messages that were taken out, of a queue of which nothing has been sent; `moved` is told the
-    /// old and the new place of each that is left, in order. How many are left. O(what is left).
-    pub(crate) fn close_gaps(&mut self, mut moved: impl FnMut(usize, usize)) -> usize {
-        if self.removed > 0 {
-            let (mut place, mut end) = (0, 0);
-            for index in 0..self.messages.len() {
-                let mut message = self.messages[index];
-                if message.left == 0 {
-                    continue;
-                }
-                let start = message.start as usize;
-                self.bytes.copy_within(start..start + message.length as usize, end);
-                #[allow(clippy::cast_possible_truncation, reason = "no further than it was")]
-                let new = end as u32;
-                message.start = new;
-                end += message.length as usize;
-                self.messages[place] = message;
-                moved(index, place);
-                place += 1;
-            }
-            self.messages.truncate(place);
-            self.bytes.truncate(end);
-            (self.removed, self.removed_bytes) = (0, 0);
+    /// Moves together the bytes of messages of which something is left. O(those).
+    fn close_gaps(&mut self) {
+        let mut bytes = Vec::with_capacity(self.bytes.len());
+        for message in self.messages.iter_mut().filter(|message| message.left > 0) {
+            let start = message.start as usize;
+            #[allow(clippy::cast_possible_truncation, reason = "less than there was")]
+            let moved = bytes.len() as u32;
+            message.start = moved;
+            bytes.extend_from_slice(&self.bytes[start..start + message.length as usize]);
         }
-        self.messages.len()
+        (self.bytes, self.replaced_bytes) = (bytes, 0);
+    }
+
+    /// Closes the places of messages that were taken out. O(n).
+    pub(crate) fn compact(&mut self) {
+        self.messages.retain(|message| message.left > 0);
     }
 
     /// The length of a message, or 0 if it was taken out.
@@ -187,7 +177,7 @@ impl Queue {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.messages.clear();
-        (self.removed, self.removed_bytes) = (0, 0);
+        self.replaced_bytes = 0;
     }
 
     /// Memory kept, in bytes.
@@ -213,6 +203,18 @@ struct Progress {
 }
 
 impl Progress {
+    /// Of a message of which nothing has left.
+    #[inline]
+    fn of(start: usize, length: usize, shape: Shape) -> Self {
+        let length = u32::try_from(length).expect("messages are refused at the door");
+        let start = u32::try_from(start).expect("queues are bounded at the door");
+        let count = shape.pieces(length);
+        let tail_sent = count == 1;
+        let mut message = Self { start, length, left: length, next: 0, count, need: 0, tail_sent };
+        message.need = message.need_now(shape);
+        message
+    }
+
     /// The last piece, as long as it really is.
     fn tail(&self, shape: Shape) -> u32 {
         self.length - u32::from(shape.data) * u32::from(self.count - 1)
@@ -301,9 +303,24 @@ impl Bundle {
         self.first
     }
 
-    /// What is left of a message, in bytes.
-    pub(crate) fn left_of(&self, index: usize) -> usize {
-        self.queue.length_of(index)
+    /// The length of a message of which nothing has left; 0 of all others.
+    pub(crate) fn untouched(&self, index: usize) -> usize {
+        let message = &self.queue.messages[index];
+        if message.left == message.length { message.length as usize } else { 0 }
+    }
+
+    /// What has left of the first message and what has not, in bytes: of one in several pieces.
+    pub(crate) fn first_long(&self) -> Option<(usize, usize)> {
+        let first = self.queue.messages.get(self.first).filter(|first| first.count > 1)?;
+        Some(((first.length - first.left) as usize, first.left as usize))
+    }
+
+    /// Puts another message in the place of one of which nothing has left. O(length), amortized.
+    pub(crate) fn replace(&mut self, index: usize, message: &[u8]) {
+        self.queue.replace(index, message, self.shape);
+        if self.is_searched {
+            self.needs.rebuild(self.queue.messages.iter().map(|message| message.need));
+        }
     }
 
     /// Sends nothing more of a message; returns what was left of it, in bytes. O(1), amortized.

@@ -168,7 +168,7 @@ impl<S: Seal> Plain<S> {
         let number = self.number;
         self.number += 1;
         let is_ping = draft.is_empty(buffer);
-        if self.in_flight + self.lost_count == 0 {
+        if self.in_flight + self.lost_count == 0 && first == number {
             self.moved = now;
         }
         let end = buffer.len();
@@ -335,7 +335,8 @@ fn put_wanted(
         let channel = Channel(frame.channel);
         let is_wanted = match outbox.channels().find(channel).map(|config| config.delivery) {
             Some(Delivery::Newest) => {
-                outbox.is_newest(outbox.channels().stream(channel, frame.key), frame.number)
+                outbox.is_newest(channel, frame.key, frame.number)
+                    || frame.count > 1 && outbox.has_newer_waiting(channel, frame.key)
             }
             Some(Delivery::Deadline(_)) => expired.is_next_in_time(),
             _ => true,
