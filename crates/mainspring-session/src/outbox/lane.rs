@@ -75,32 +75,37 @@ impl Lane {
         (bytes > 0).then_some(bytes)
     }
 
-    /// Puts a message in the place of the one that it replaces, so that no key has to wait for ever, or appends it; whether
-    /// it did replace one.
+    /// Puts a message in the place of the [replaceable](Self::replaceable) one of its key, so that no key waits for ever.
     ///
-    /// One that has begun to leave is not replaced: what keeps a receiver waiting for its rest would be a loss to all.
+    /// One that has begun to leave is none: what keeps a receiver waiting for its rest would be a loss to all.
+    pub(super) fn replace(
+        &mut self,
+        message: &[u8],
+        shape: Shape,
+        config: &ChannelConfig,
+        key: u16,
+        number: u32,
+    ) {
+        let replaced = self.replaceable(config, key).expect("asked before");
+        let sequence = self.find_newest(config, key).expect("there is one to replace");
+        match sequence.checked_sub(self.queue_first) {
+            Some(index) => self.queue.replace(index_of(index), message, shape),
+            None => self.bundle.replace(index_of(sequence - self.bundle_first), message),
+        }
+        // What may be replaced has a stamp.
+        self.stamps[index_of(sequence - self.stamps_first)].number = number;
+        self.bytes = self.bytes - replaced + message.len();
+    }
+
+    /// Appends a message.
     pub(super) fn push(
         &mut self,
         message: &[u8],
         shape: Shape,
         config: &ChannelConfig,
         key: u16,
-        number: u64,
-    ) -> bool {
-        #[allow(clippy::cast_possible_truncation, reason = "wraps with the wire's 32 bits")]
-        let number = number as u32;
-        if let Some(replaced) = self.replaceable(config, key)
-            && let Some(sequence) = self.find_newest(config, key)
-        {
-            match sequence.checked_sub(self.queue_first) {
-                Some(index) => self.queue.replace(index_of(index), message, shape),
-                None => self.bundle.replace(index_of(sequence - self.bundle_first), message),
-            }
-            // What may be replaced has a stamp.
-            self.stamps[index_of(sequence - self.stamps_first)].number = number;
-            self.bytes = self.bytes - replaced + message.len();
-            return true;
-        }
+        number: u32,
+    ) {
         let sequence = self.queue_first + self.queue.len() as u64;
         if is_stamped(config) {
             if self.stamps.is_empty() {
@@ -119,7 +124,6 @@ impl Lane {
         self.queue.push(message, shape);
         self.bytes += message.len();
         self.messages += 1;
-        false
     }
 
     /// Bytes of the next message if it is in several pieces: those that have left, and those that have not.

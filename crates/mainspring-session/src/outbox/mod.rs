@@ -132,10 +132,11 @@ impl Outbox {
         let config = &self.channels.as_slice()[usize::from(channel.0)];
         let lane = &mut self.lanes[usize::from(channel.0)];
         // What is replaced makes room.
-        let (room_bytes, room_messages) = match config.delivery {
-            Delivery::Newest => lane.replaceable(config, key).map_or((0, 0), |bytes| (bytes, 1)),
-            _ => (0, 0),
+        let replaced = match config.delivery {
+            Delivery::Newest => lane.replaceable(config, key),
+            _ => None,
         };
+        let (room_bytes, room_messages) = replaced.map_or((0, 0), |bytes| (bytes, 1));
         let is_within = |bytes: usize, messages: usize, most: (usize, usize)| {
             bytes - room_bytes + message.len() <= most.0 && messages - room_messages < most.1
         };
@@ -148,8 +149,14 @@ impl Outbox {
         if self.numbers.len() <= stream {
             self.numbers.resize(stream + 1, 0);
         }
-        let replaced = lane.push(message, self.shape, config, key, self.numbers[stream]);
-        stats.messages_replaced += u64::from(replaced);
+        #[allow(clippy::cast_possible_truncation, reason = "wraps with the wire's 32 bits")]
+        let number = self.numbers[stream] as u32;
+        if replaced.is_some() {
+            lane.replace(message, self.shape, config, key, number);
+            stats.messages_replaced += 1;
+        } else {
+            lane.push(message, self.shape, config, key, number);
+        }
         self.numbers[stream] += 1;
         self.waiting |= 1 << channel.0;
         if matches!(config.delivery, Delivery::Deadline(_)) {
