@@ -71,7 +71,7 @@ pub enum Ignored {
     BadCookie,
     /// There have been too many in the last second, or from this address.
     TooFast,
-    /// It is a late copy: of an attempt whose session is over, or before a newer one.
+    /// It is a late copy: of an attempt whose session is over, with whichever cookie, or of one before a newer one.
     Late,
 }
 

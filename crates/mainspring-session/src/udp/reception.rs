@@ -32,13 +32,19 @@ pub(super) struct Reception<W> {
     pub(super) strangers: u64,
 }
 
+/// What somebody came in with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Attempt {
+    nonce: u64,
+    /// When its newest cookie was made: what comes with an older one is late.
+    issued: Instant,
+}
+
 /// Somebody who was accepted.
 struct Known {
     id: PeerId,
     address: SocketAddr,
-    nonce: u64,
-    /// When the cookie of this attempt was made: what comes with an older one is late.
-    issued: Instant,
+    attempt: Attempt,
     accept: Accept,
     /// Not sooner is he told so again.
     again_at: Instant,
@@ -61,7 +67,9 @@ impl<W: WireFormat> Reception<W> {
         if is_handshake(datagram) {
             return match self.gate.handle(now, from, datagram) {
                 Answer::Reply(reply) => Some(reply),
-                Answer::Connect { nonce, issued } => self.connect(now, from, nonce, issued),
+                Answer::Connect { nonce, issued } => {
+                    self.connect(now, from, Attempt { nonce, issued })
+                }
                 Answer::Silence(_) => None,
             };
         }
@@ -91,7 +99,7 @@ impl<W: WireFormat> Reception<W> {
             && let Some(known) = known.take_if(|known| known.id == id)
         {
             self.by_address.remove(&known.address);
-            self.departed.note(known.address, known.issued);
+            self.departed.note(known.address, known.attempt);
         }
         self.set.remove(id)
     }
@@ -109,28 +117,28 @@ impl<W: WireFormat> Reception<W> {
     }
 
     /// Somebody has proved his address, for the first time or again.
-    fn connect(
-        &mut self,
-        now: Instant,
-        from: SocketAddr,
-        nonce: u64,
-        issued: Instant,
-    ) -> Option<Datagram> {
+    fn connect(&mut self, now: Instant, from: SocketAddr, attempt: Attempt) -> Option<Datagram> {
+        if let Some(id) = self.by_address.get(&from).copied()
+            && self.set.session(id).is_none()
+        {
+            // Its session was taken out of the set by itself.
+            self.remove(id);
+        }
         let old = self.find(from);
-        let mut newest = self.departed.newest(from);
+        let mut is_late = self.departed.is_late(from, attempt);
         if let Some(known) = old.and_then(|id| self.peers.get_mut(id.index())?.as_mut()) {
-            if known.nonce == nonce {
+            if known.attempt.nonce == attempt.nonce {
                 if now < known.again_at {
                     self.gate.ignore(Ignored::TooFast);
                     return None;
                 }
-                known.issued = known.issued.max(issued);
+                known.attempt.issued = known.attempt.issued.max(attempt.issued);
                 known.again_at = now.saturating_add(AGAIN_AFTER);
-                return Some(self.gate.welcome(nonce, known.accept));
+                return Some(self.gate.welcome(attempt.nonce, known.accept));
             }
-            newest = newest.max(Some(known.issued));
+            is_late |= attempt.issued <= known.attempt.issued;
         }
-        if newest.is_some_and(|newest| issued <= newest) {
+        if is_late {
             self.gate.ignore(Ignored::Late);
             return None;
         }
@@ -138,7 +146,7 @@ impl<W: WireFormat> Reception<W> {
         let has_place = self.set.len() - usize::from(old.is_some()) < sessions;
         // An application that reads no news gets no more of them.
         if !has_place || self.news.len() / 2 >= sessions {
-            return self.gate.refuse(now, from, nonce);
+            return self.gate.refuse(now, from, attempt.nonce);
         }
         let accept = self.gate.accept(now, from)?;
         if let Some(old) = old {
@@ -151,16 +159,14 @@ impl<W: WireFormat> Reception<W> {
             self.peers.resize_with(id.index() + 1, || None);
         }
         let again_at = now.saturating_add(AGAIN_AFTER);
-        let known = Known { id, address: from, nonce, issued, accept, again_at };
+        let known = Known { id, address: from, attempt, accept, again_at };
         if let Some(gone) = self.peers[id.index()].replace(known) {
-            if self.by_address.get(&gone.address) == Some(&gone.id) {
-                self.by_address.remove(&gone.address);
-            }
-            self.departed.note(gone.address, gone.issued);
+            self.by_address.remove(&gone.address);
+            self.departed.note(gone.address, gone.attempt);
         }
         self.by_address.insert(from, id);
         self.news.push_back((id, ServerEvent::Opened { address: from }));
-        Some(self.gate.welcome(nonce, accept))
+        Some(self.gate.welcome(attempt.nonce, accept))
     }
 
     #[cfg(test)]
@@ -173,8 +179,8 @@ impl<W: WireFormat> Reception<W> {
 /// The attempts of those who have gone, so that no late copy of one opens a session with nobody. As many as there may be
 /// sessions: a copy that is later than that does.
 struct Departed {
-    by_address: HashMap<SocketAddr, Instant>,
-    order: VecDeque<(SocketAddr, Instant)>,
+    by_address: HashMap<SocketAddr, Attempt>,
+    order: VecDeque<(SocketAddr, Attempt)>,
     most: usize,
 }
 
@@ -183,20 +189,22 @@ impl Departed {
         Self { by_address: HashMap::new(), order: VecDeque::new(), most: most.max(1) }
     }
 
-    fn note(&mut self, address: SocketAddr, issued: Instant) {
+    fn note(&mut self, address: SocketAddr, attempt: Attempt) {
         if self.order.len() >= self.most
-            && let Some((oldest, issued)) = self.order.pop_front()
-            && self.by_address.get(&oldest) == Some(&issued)
+            && let Some((oldest, attempt)) = self.order.pop_front()
+            && self.by_address.get(&oldest) == Some(&attempt)
         {
             self.by_address.remove(&oldest);
         }
-        self.by_address.insert(address, issued);
-        self.order.push_back((address, issued));
+        self.by_address.insert(address, attempt);
+        self.order.push_back((address, attempt));
     }
 
-    /// When the newest cookie was made that somebody at this address came in with.
-    fn newest(&self, address: SocketAddr) -> Option<Instant> {
-        self.by_address.get(&address).copied()
+    /// Whether it is the attempt that last came in from this address, perhaps with another of its cookies, or one before.
+    fn is_late(&self, address: SocketAddr, attempt: Attempt) -> bool {
+        let newest = self.by_address.get(&address);
+        newest
+            .is_some_and(|newest| attempt.nonce == newest.nonce || attempt.issued <= newest.issued)
     }
 }
 

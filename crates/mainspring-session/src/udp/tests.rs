@@ -129,8 +129,26 @@ fn late_copies_end_nothing_and_open_nothing() {
         assert_eq!(answer(&mut reception, address(1), late), None);
     }
     assert_eq!((reception.kept(), reception.gate.stats().late), ((0, 0, 0, 0), 5));
-    let anew = hello(&mut reception, address(1), 3);
+    // The last of them said Hello twice, and has a second cookie.
+    let second = hello(&mut reception, address(1), 3);
+    assert_eq!(answer(&mut reception, address(1), &second), None);
+    let anew = hello(&mut reception, address(1), 4);
     accepted(&mut reception, address(1), &anew);
+}
+
+#[test]
+fn a_late_copy_opens_nothing_for_a_session_that_was_taken_out_of_the_set() {
+    let mut reception = reception(10);
+    let connects: Vec<Datagram> =
+        (1..4).map(|nonce| hello(&mut reception, address(1), nonce)).collect();
+    accepted(&mut reception, address(1), &connects[1]);
+    let id = reception.set.ids().next().unwrap();
+    reception.set.remove(id).unwrap();
+    for late in &connects[..2] {
+        assert_eq!(answer(&mut reception, address(1), late), None);
+    }
+    assert_eq!((reception.kept(), reception.gate.stats().late), ((0, 0, 0, 1), 2));
+    accepted(&mut reception, address(1), &connects[2]);
 }
 
 /// One address, three cookies, all day: others come in, and are told if they cannot.
