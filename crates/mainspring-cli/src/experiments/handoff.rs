@@ -180,37 +180,26 @@ impl Experiment for Plan {
 
 impl Plan {
     fn round(&self, engine: Engine, threads: u32, seed: u64) -> Result<Round> {
-        let at_once = u64::from(self.pairs.div_ceil(EVERY)) * u64::from(threads);
         match engine {
-            Engine::Sink => self.round_of_sink(threads, seed, at_once),
+            Engine::Sink => self.round_of_sink(threads, seed),
             #[cfg(feature = "compare")]
             Engine::Tokio => {
                 let (runtime, handle) = rivals::Tokio::start()?;
-                let hand = rivals::tokio(handle);
-                let round = self.round_of_rival(&hand, threads, seed, || {
-                    at_once.cast_signed() - hand.fired().cast_signed()
-                });
+                let round = self.round_of_rival(&rivals::tokio(handle), threads, seed);
                 runtime.stop()?;
                 Ok(round)
             }
             #[cfg(feature = "compare")]
-            Engine::AsyncIo => {
-                let hand = rivals::async_io();
-                Ok(self.round_of_rival(&hand, threads, seed, || {
-                    at_once.cast_signed() - hand.fired().cast_signed()
-                }))
-            }
+            Engine::AsyncIo => Ok(self.round_of_rival(&rivals::async_io(), threads, seed)),
             #[cfg(feature = "compare")]
             Engine::FuturesTimer => {
-                let hand = rivals::futures_timer();
-                Ok(self.round_of_rival(&hand, threads, seed, || {
-                    at_once.cast_signed() - hand.fired().cast_signed()
-                }))
+                Ok(self.round_of_rival(&rivals::futures_timer(), threads, seed))
             }
         }
     }
 
-    fn round_of_sink(&self, threads: u32, seed: u64, at_once: u64) -> Result<Round> {
+    fn round_of_sink(&self, threads: u32, seed: u64) -> Result<Round> {
+        let at_once = u64::from(self.pairs.div_ceil(EVERY)) * u64::from(threads);
         let fired = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&fired);
         let scheduler = Scheduler::builder().start(move |_, (): &mut ()| {
@@ -227,25 +216,27 @@ impl Plan {
         Ok(round)
     }
 
-    /// `missing` says how many of those left to fire have not yet: they have ten seconds to.
+    /// Those that were left to fire have ten seconds to.
     #[cfg(feature = "compare")]
-    fn round_of_rival<H: Hand>(
+    fn round_of_rival<M: rivals::Make>(
         &self,
-        hand: &H,
+        hand: &rivals::Futures<M>,
         threads: u32,
         seed: u64,
-        missing: impl Fn() -> i64,
     ) -> Round {
-        let (mut round, left) = self.measure(hand, threads, seed);
+        let (mut round, mut left) = self.measure(hand, threads, seed);
         let watch = Stopwatch::start();
-        while missing() > 0 && watch.elapsed_ns() < 10_000_000_000 {
+        loop {
+            left.retain_mut(|timer| !timer.has_fired());
+            if left.is_empty() || watch.elapsed_ns() > 10_000_000_000 {
+                break;
+            }
             thread::park_timeout(Duration::from_millis(1));
         }
-        drop(left);
-        round.fault = match missing() {
-            0 => None,
-            missing @ 1.. => Some(format!("{missing} timers did not fire")),
-            more => Some(format!("{} timers fired that were cancelled", -more)),
+        round.fault = match (left.len(), round.late + hand.woken_too_soon()) {
+            (0, 0) => None,
+            (0, early) => Some(format!("{early} timers fired that were cancelled or not due")),
+            (missing, _) => Some(format!("{missing} timers did not fire")),
         };
         round
     }

@@ -16,9 +16,20 @@ use tokio::time::Sleep;
 
 use super::Hand;
 
+/// Makes a future that is ready after a delay.
+pub(super) trait Make: Fn(Duration) -> Self::Future + Sync {
+    type Future: Future + Unpin + Send;
+}
+
+impl<F: Future + Unpin + Send, M: Fn(Duration) -> F + Sync> Make for M {
+    type Future = F;
+}
+
 /// Timers that are futures.
-pub(super) struct Futures<Make> {
-    make: Make,
+pub(super) struct Futures<M> {
+    make: M,
+    /// Wake-ups of those that were still to be cancelled. Those due at once do not count here: they may wake while they are
+    /// polled for the first time and found ready, which is once and no fault.
     woken: Arc<Woken>,
     waker: Waker,
 }
@@ -36,49 +47,62 @@ impl Wake for Woken {
     }
 }
 
-impl<Make> Futures<Make> {
-    fn new(make: Make) -> Self {
+/// A timer that was polled.
+pub(super) enum Armed<F> {
+    Pending(F),
+    /// It was due when it was polled first.
+    Fired,
+}
+
+impl<F: Future + Unpin> Armed<F> {
+    /// Polled again. A future that was ready is not, thereafter.
+    pub(super) fn has_fired(&mut self) -> bool {
+        match self {
+            Self::Fired => true,
+            Self::Pending(timer) => {
+                Pin::new(timer).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+            }
+        }
+    }
+}
+
+impl<M: Make> Futures<M> {
+    fn new(make: M) -> Self {
         let woken = Arc::new(Woken::default());
         let waker = Waker::from(Arc::clone(&woken));
         Self { make, woken, waker }
     }
 
-    /// Those that were woken, or were due at once.
-    pub(super) fn fired(&self) -> u64 {
+    /// Timers due in a second or later that fired.
+    pub(super) fn woken_too_soon(&self) -> u64 {
         self.woken.0.load(Ordering::Relaxed)
     }
 }
 
-impl<Make, F> Hand for Futures<Make>
-where
-    Make: Fn(Duration) -> F + Sync,
-    F: Future + Unpin + Send,
-{
-    type Timer = F;
+impl<M: Make> Hand for Futures<M> {
+    type Timer = Armed<M::Future>;
 
-    fn arm(&self, delay: Duration) -> Option<F> {
+    fn arm(&self, delay: Duration) -> Option<Self::Timer> {
         let mut timer = (self.make)(delay);
-        let polled = Pin::new(&mut timer).poll(&mut Context::from_waker(&self.waker));
-        self.woken.0.fetch_add(polled.is_ready().into(), Ordering::Relaxed);
-        Some(timer)
+        let waker = if delay.is_zero() { Waker::noop() } else { &self.waker };
+        let is_ready = Pin::new(&mut timer).poll(&mut Context::from_waker(waker)).is_ready();
+        Some(if is_ready { Armed::Fired } else { Armed::Pending(timer) })
     }
 
-    /// What it says is not known; one that fired is counted as one too many.
-    fn cancel(&self, timer: F) -> bool {
-        drop(timer);
-        true
+    fn cancel(&self, timer: Self::Timer) -> bool {
+        matches!(timer, Armed::Pending(_))
     }
 
-    fn leave(&self, timer: F, left: &mut Vec<F>) {
+    fn leave(&self, timer: Self::Timer, left: &mut Vec<Self::Timer>) {
         left.push(timer);
     }
 }
 
-pub(super) fn async_io() -> Futures<impl Fn(Duration) -> async_io::Timer> {
+pub(super) fn async_io() -> Futures<impl Make<Future = async_io::Timer>> {
     Futures::new(async_io::Timer::after)
 }
 
-pub(super) fn futures_timer() -> Futures<impl Fn(Duration) -> futures_timer::Delay> {
+pub(super) fn futures_timer() -> Futures<impl Make<Future = futures_timer::Delay>> {
     Futures::new(futures_timer::Delay::new)
 }
 
@@ -106,7 +130,7 @@ impl Tokio {
     }
 }
 
-pub(super) fn tokio(runtime: Handle) -> Futures<impl Fn(Duration) -> Pin<Box<Sleep>>> {
+pub(super) fn tokio(runtime: Handle) -> Futures<impl Make<Future = Pin<Box<Sleep>>>> {
     Futures::new(move |delay| {
         let _inside = runtime.enter();
         Box::pin(tokio::time::sleep(delay))
