@@ -73,7 +73,7 @@ impl<M: Make> Futures<M> {
         Self { make, woken, waker }
     }
 
-    /// Timers due in a second or later that fired.
+    /// Of the timers that were due in a second or later, and cancelled long before, those that woke their task.
     pub(super) fn woken_too_soon(&self) -> u64 {
         self.woken.0.load(Ordering::Relaxed)
     }
